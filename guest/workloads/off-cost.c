@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the operations that Cohort hooks into cost a process that has not asked
+ * for it: instructions of one fork, exit, exec, fault, mmap, munmap, mprotect,
+ * madvise and mremap, in a small process and in a large one. The same program
+ * runs on a pristine kernel and on ours, and the least of many rounds is
+ * compared: under instruction counting it is the path without interrupts.
+ *
+ *   off-cost [--rounds N] [--touched SIZE] [--regions N]
+ *
+ * Metrics: OPERATION-small and OPERATION-large, a round each.
+ */
+#include "measure.h"
+
+#define MAX_ROUNDS 400
+/* Pages of the regions that a round maps, touches, protects and unmaps. */
+#define BATCH 64
+
+/* What `off-cost --exit` does: the program that the exec test executes. */
+static int leave_at_once(void)
+{
+	bare_exit(0);
+}
+
+struct context {
+	/* A file whose pages are in the page cache, mapped privately. */
+	int fd;
+	size_t file_size;
+	char *self;
+};
+
+static char *map_batch(int prot, int flags, int fd)
+{
+	char *p = mmap(NULL, BATCH * PAGE, prot, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		die_errno("mmap");
+	return p;
+}
+
+static char *map_anon_touched(void)
+{
+	char *p = map_batch(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	for (int i = 0; i < BATCH; i++)
+		*(volatile char *)(p + i * PAGE) = 1;
+	return p;
+}
+
+static uint64_t op_fork(struct context *c)
+{
+	uint64_t t = ticks();
+	pid_t pid = bare_fork();
+
+	(void)c;
+	if (!pid)
+		bare_exit(0);
+	t = ticks() - t;
+	bare_wait(pid);
+	return t;
+}
+
+static uint64_t op_exit(struct context *c)
+{
+	pid_t pid = bare_fork();
+	uint64_t t = ticks();
+
+	(void)c;
+	if (!pid)
+		bare_exit(0);
+	bare_wait(pid);
+	return ticks() - t;
+}
+
+/* vfork, so that no table is copied: exec of a static program, its exit, wait. */
+static uint64_t op_exec(struct context *c)
+{
+	char *const argv[] = { c->self, "--exit", NULL };
+	char *const envp[] = { NULL };
+	uint64_t t = ticks();
+	pid_t pid = vfork();
+
+	if (!pid) {
+		execve(c->self, argv, envp);
+		_exit(127);
+	}
+	bare_wait(pid);
+	return ticks() - t;
+}
+
+static uint64_t op_fault_anon(struct context *c)
+{
+	char *p = map_batch(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	uint64_t t;
+
+	(void)c;
+	/* The first fault may have to allocate a table; time the others. */
+	*(volatile char *)p = 1;
+	t = ticks();
+	for (int i = 1; i < BATCH; i++)
+		*(volatile char *)(p + i * PAGE) = 1;
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t / (BATCH - 1);
+}
+
+/* A read fault, with the pages around it that the kernel maps along. */
+static uint64_t op_fault_file(struct context *c)
+{
+	char *p = map_batch(PROT_READ, MAP_PRIVATE, c->fd);
+	uint64_t t;
+
+	(void)*(volatile char *)p;
+	t = ticks();
+	(void)*(volatile char *)(p + BATCH / 2 * PAGE);
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
+/* A write to a private file page that was read before: copied. */
+static uint64_t op_fault_cow_file(struct context *c)
+{
+	char *p = map_batch(PROT_READ | PROT_WRITE, MAP_PRIVATE, c->fd);
+	uint64_t t;
+
+	(void)*(volatile char *)p;
+	t = ticks();
+	*(volatile char *)p = 1;
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
+/* A write to an anonymous page that a living child shares: copied. */
+static uint64_t op_fault_cow(struct context *c)
+{
+	char *p = map_anon_touched();
+	uint64_t t;
+	pid_t pid;
+
+	(void)c;
+	pid = bare_fork();
+	if (!pid)
+		bare_exit(0);
+	/* The child has not run: take_processor() holds it back. */
+	*(volatile char *)p = 2;
+	t = ticks();
+	for (int i = 1; i < BATCH; i++)
+		*(volatile char *)(p + i * PAGE) = 2;
+	t = ticks() - t;
+	bare_wait(pid);
+	munmap(p, BATCH * PAGE);
+	return t / (BATCH - 1);
+}
+
+static uint64_t op_mmap(struct context *c)
+{
+	uint64_t t = ticks();
+	char *p = mmap(NULL, BATCH * PAGE, PROT_READ, MAP_PRIVATE, c->fd, 0);
+
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
+static uint64_t op_munmap(struct context *c)
+{
+	char *p = map_batch(PROT_READ, MAP_PRIVATE, c->fd);
+	uint64_t t = ticks();
+
+	munmap(p, BATCH * PAGE);
+	return ticks() - t;
+}
+
+static uint64_t op_munmap_touched(struct context *c)
+{
+	char *p = map_anon_touched();
+	uint64_t t = ticks();
+
+	(void)c;
+	munmap(p, BATCH * PAGE);
+	return ticks() - t;
+}
+
+/* The middle of a touched region: two splits, and the entries between them. */
+static uint64_t op_mprotect(struct context *c)
+{
+	char *p = map_anon_touched();
+	uint64_t t = ticks();
+
+	(void)c;
+	if (mprotect(p + BATCH / 4 * PAGE, BATCH / 2 * PAGE, PROT_READ))
+		die_errno("mprotect");
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
+static uint64_t op_madvise(struct context *c)
+{
+	char *p = map_anon_touched();
+	uint64_t t = ticks();
+
+	(void)c;
+	if (madvise(p, BATCH * PAGE, MADV_DONTNEED))
+		die_errno("madvise");
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
+static uint64_t op_mremap(struct context *c)
+{
+	char *p = map_anon_touched();
+	char *q = map_batch(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	uint64_t t = ticks();
+
+	(void)c;
+	if (mremap(p, BATCH * PAGE, BATCH * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, q) != q)
+		die_errno("mremap");
+	t = ticks() - t;
+	munmap(q, BATCH * PAGE);
+	return t;
+}
+
+static uint64_t op_brk(struct context *c)
+{
+	char *old = sbrk(0);
+	uint64_t t = ticks();
+
+	(void)c;
+	if (sbrk(BATCH * PAGE) != old)
+		die_errno("sbrk");
+	t = ticks() - t;
+	sbrk(-(intptr_t)(BATCH * PAGE));
+	return t;
+}
+
+static const struct {
+	const char *name;
+	uint64_t (*run)(struct context *c);
+} operation[] = {
+	{ "fork", op_fork },
+	{ "exit", op_exit },
+	{ "exec", op_exec },
+	{ "fault-anon", op_fault_anon },
+	{ "fault-file", op_fault_file },
+	{ "fault-cow-file", op_fault_cow_file },
+	{ "fault-cow", op_fault_cow },
+	{ "mmap", op_mmap },
+	{ "munmap", op_munmap },
+	{ "munmap-touched", op_munmap_touched },
+	{ "mprotect", op_mprotect },
+	{ "madvise", op_madvise },
+	{ "mremap", op_mremap },
+	{ "brk", op_brk },
+};
+
+static void run_all(struct context *c, uint64_t *took, int rounds, const char *size)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(operation); k++) {
+		char name[64];
+
+		/* Two unreported rounds warm the allocators' per-CPU lists. */
+		for (int i = -2; i < rounds; i++) {
+			uint64_t t = operation[k].run(c);
+
+			if (i >= 0)
+				took[i] = t;
+		}
+		snprintf(name, sizeof(name), "%s-%s", operation[k].name, size);
+		for (int i = 0; i < rounds; i++)
+			metric(name, took[i], "instructions");
+		fflush(stdout);
+	}
+}
+
+/* Regions of one page that cannot merge, as a program of many libraries has. */
+static void add_regions(int n)
+{
+	for (int i = 0; i < n; i++) {
+		char *p = mmap(NULL, PAGE, i & 1 ? PROT_READ : PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			die_errno("mmap");
+		if (!(i & 1))
+			*(volatile char *)p = 1;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct context c = { .file_size = BATCH * PAGE };
+	size_t touched = MB(64);
+	int rounds = 60, regions = 300;
+	uint64_t *took;
+	char *p;
+
+	for (int i = 1; i < argc; i++) {
+		bool more = i + 1 < argc;
+
+		if (!strcmp(argv[i], "--exit"))
+			return leave_at_once();
+		else if (!strcmp(argv[i], "--rounds") && more)
+			rounds = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--touched") && more)
+			touched = parse_size(argv[++i]);
+		else if (!strcmp(argv[i], "--regions") && more)
+			regions = atoi(argv[++i]);
+		else
+			die("off-cost: what is %s?", argv[i]);
+	}
+	if (rounds < 1 || rounds > MAX_ROUNDS)
+		die("off-cost: one to %d rounds", MAX_ROUNDS);
+
+	fixed_layout(argv);
+	c.self = "/proc/self/exe";
+	c.fd = memfd_create("off-cost", MFD_CLOEXEC);
+	if (c.fd < 0 || ftruncate(c.fd, c.file_size))
+		die_errno("memfd_create");
+	p = mmap(NULL, c.file_size, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);
+	if (p == MAP_FAILED)
+		die_errno("mmap");
+	memset(p, 1, c.file_size);
+	munmap(p, c.file_size);
+	took = scratch_map(sizeof(*took) * MAX_ROUNDS);
+	take_processor();
+
+	run_all(&c, took, rounds, "small");
+
+	p = mmap(NULL, touched, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		die_errno("mmap");
+	madvise(p, touched, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < touched; i += PAGE)
+		*(volatile char *)(p + i) = 1;
+	add_regions(regions);
+	run_all(&c, took, rounds, "large");
+	return 0;
+}
