@@ -1,0 +1,704 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sharing at fork: which tables are shared, and who sees what afterwards.
+ */
+#include "common.h"
+
+#include <spawn.h>
+#include <time.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+
+static struct area area;
+
+static long nothing(long a, long b)
+{
+	return 0;
+}
+
+static long unmap(long a, long b)
+{
+	area_unmap(&area);
+	return 0;
+}
+
+/*
+ * How many tables of the area a new child shares: it forgets the area, and the
+ * number of tables that it shares falls by as many. A second child holds on
+ * meanwhile, so that what the zygote itself unshares changes nothing.
+ */
+static long tables_shared_with(int child, int other)
+{
+	long before, after;
+
+	spawn(child);
+	spawn(other);
+	ask(child, nothing, 0, 0);
+	ask(other, nothing, 0, 0);
+	before = shared_tables(pid_of(child));
+	must(before >= 0, "/proc/PID/cohort has no SharedTables");
+	ask(child, unmap, 0, 0);
+	after = shared_tables(pid_of(child));
+	quit(child);
+	quit(other);
+	return before - after;
+}
+
+static void expect_shared(long wanted)
+{
+	long events = vm_event("cohort_ptp_shared");
+	long found;
+
+	if (!sharing_possible())
+		return;
+	found = tables_shared_with(6, 7);
+	must(found == wanted, "%s: %ld tables are shared, not %ld",
+	     kind_name(area.kind), found, wanted);
+	events = vm_event("cohort_ptp_shared") - events;
+	must(events >= 2 * wanted, "cohort_ptp_shared grew by %ld for %ld tables and two children",
+	     events, wanted);
+}
+
+static void test_shared(long arg)
+{
+	if (!sharing_possible())
+		skip("this kernel shares no tables now");
+	area_make(&area, arg);
+	become_zygote();
+	if (area.kind == NEAR_THP) {
+		/* the entry of the huge page lies one level up */
+		__u64 head = pagemap_entry(0, area.base + table_size);
+
+		if (!(head & PM_PRESENT))
+			note("no huge page to be had");
+	}
+	expect_shared(area.tables);
+	spots_intact((long)&area, 0);
+}
+
+/* --- who sees which write ------------------------------------------------- */
+
+static void test_visibility(long arg)
+{
+	area_make(&area, arg);
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	for (int i = 0; i <= 3; i++)
+		model_init(&board->model[i], &area);
+
+	/* the children see what the zygote had */
+	model_check_all(4);
+
+	/* the parent writes first, then each child, then all once more */
+	ask(SELF, model_scribble, SELF, 4);
+	model_check_all(4);
+	for (int i = 1; i <= 3; i++) {
+		ask(i, model_scribble, i, 4);
+		model_check_all(4);
+	}
+	model_scribble_all(4);
+	model_check_all(4);
+
+	/* and one at a time they go */
+	for (int i = 1; i <= 3; i++) {
+		quit(i);
+		board->model[i].n = 0;
+		model_check_all(4);
+	}
+}
+
+static void test_child_first(long arg)
+{
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	spawn(2);
+	for (int i = 0; i <= 2; i++)
+		model_init(&board->model[i], &area);
+	/* nobody has looked at anything when the child writes */
+	ask(1, model_scribble, 1, 3);
+	model_check_all(3);
+	/* a child of the writer, with the table that is its own by now */
+	spawn_from(1, 3);
+	board->model[3] = board->model[1];
+	model_check_all(4);
+	ask(3, model_scribble, 3, 4);
+	ask(1, model_scribble, 1, 4);
+	model_check_all(4);
+}
+
+static void test_grandchildren(long arg)
+{
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	spawn_from(1, 2);
+	spawn_from(2, 3);
+	spawn_from(1, 4);
+	for (int i = 0; i <= 4; i++)
+		model_init(&board->model[i], &area);
+	/* from the youngest to the oldest */
+	for (int i = 4; i >= 0; i--) {
+		ask(i, model_scribble, i, 5);
+		model_check_all(5);
+	}
+}
+
+static void test_parent_exits(long arg)
+{
+	/* the zygote is peer 1 here, because it is the one that goes first */
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	area_unmap(&area);
+	spawn_from(1, 2);
+	spawn_from(1, 3);
+	spawn_from(1, 4);
+	for (int i = 2; i <= 4; i++)
+		model_init(&board->model[i], &area);
+	quit(1);
+	model_check_all(5);
+	ask(2, model_scribble, 2, 5);
+	model_check_all(5);
+	/* a violent end is an end too */
+	kill_peer(2);
+	board->model[2].n = 0;
+	model_check_all(5);
+	ask(3, model_scribble, 3, 5);
+	model_check_all(5);
+	quit(3);
+	board->model[3].n = 0;
+	/* the last one has it all to itself: it can write, and fork again */
+	model_check_all(5);
+	spawn_from(4, 5);
+	board->model[5] = board->model[4];
+	ask(4, model_scribble, 4, 6);
+	model_check_all(6);
+	ask(5, model_scribble, 5, 6);
+	model_check_all(6);
+}
+
+static void test_adopt(long arg)
+{
+	long adopted, copied;
+
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	model_init(&board->model[1], &area);
+	area_unmap(&area);
+	adopted = vm_event("cohort_ptp_adopted");
+	copied = vm_event("cohort_ptp_unshared_fault");
+	ask(1, model_scribble, 1, 2);
+	ask(1, model_check, 1, 0);
+	if (!sharing_possible() || kind_shared(area.kind) || kind_readonly(area.kind))
+		return;
+	adopted = vm_event("cohort_ptp_adopted") - adopted;
+	copied = vm_event("cohort_ptp_unshared_fault") - copied;
+	must(adopted >= 1, "the last user adopted no table (%ld copied by faults)", copied);
+}
+
+static void test_generations(long arg)
+{
+	int n = quick ? 8 : 24;
+
+	/* each generation writes a page of its own, forks and exits */
+	area_make(&area, arg);
+	become_zygote();
+	need_peers(n);
+	spawn(1);
+	model_init(&board->model[SELF], &area);
+	for (int i = 1; i < n; i++) {
+		struct model *m = &board->model[1];
+
+		model_init(m, &area);
+		/* model 1 is whoever lives now; its pid changes */
+		if (i > 1) {
+			for (int j = 0; j < m->n; j++)
+				m->want[j].tag = board->word[j];
+		}
+		ask(i, model_check, 1, 0);
+		ask(i, model_scribble, 1, 2);
+		for (int j = 0; j < m->n; j++)
+			board->word[j] = m->want[j].tag;
+		spawn_from(i, i + 1);
+		quit(i);
+	}
+	ask(SELF, model_check, SELF, 0);
+	ask(n, model_check, 1, 0);
+}
+
+static void test_many(long arg)
+{
+	int n = quick ? 16 : 64, written = 0;
+
+	area_make(&area, arg);
+	become_zygote();
+	need_peers(n);
+	for (int i = 1; i <= n; i++)
+		spawn(i);
+	for (int i = 1; i <= n; i++)
+		ask(i, spots_intact, (long)&area, 0);
+	if (sharing_possible())
+		must(shared_tables(pid_of(n)) >= area.tables, "child %d shares %ld tables", n,
+		     shared_tables(pid_of(n)));
+	/* the shared pages that the writers change are theirs alone to check */
+	for (int j = 0; j < area.nspots; j++)
+		if (area.part[area.spot[j].part].shared)
+			written++;
+	if (written < area.nspots) {
+		model_init(&board->model[2], &area);
+		for (int j = 0; j < board->model[2].n; j++)
+			if (board->model[2].want[j].shared)
+				board->model[2].want[j--] =
+					board->model[2].want[--board->model[2].n];
+	}
+	/* every second one writes; every third one dies; the rest looks again */
+	for (int i = 1; i <= n; i += 2) {
+		model_init(&board->model[1], &area);
+		ask(i, model_scribble, 1, 2);
+		ask(i, model_check, 1, 0);
+	}
+	for (int i = 2; i <= n; i += 2)
+		ask(i, model_check, 2, 0);
+	for (int i = 3; i <= n; i += 3)
+		kill_peer(i);
+	for (int i = 2; i <= n; i += 2)
+		if (i % 3)
+			ask(i, model_check, 2, 0);
+	model_check(2, 0);
+}
+
+/* --- one read fault serves all -------------------------------------------- */
+
+static char *fresh_page;	/* far from what anybody touched */
+
+static long read_fresh(long index, long unused)
+{
+	touch(fresh_page);
+	must(page_is(fresh_page, FILE_TAG(index)), "the file's page is not what was written");
+	return 0;
+}
+
+static long faults_of_touch(long a, long b)
+{
+	long before;
+
+	minor_faults();
+	before = minor_faults();
+	touch(fresh_page);
+	return minor_faults() - before;
+}
+
+static void test_fill(long arg)
+{
+	static const char * const fs[] = { "tmpfs", "disk" };
+	int which = arg & 1;
+	bool shared = arg & 2;
+	bool writable = arg & 4;
+	size_t pages = table_size / page_size;
+	char *base = arena(1);
+	int fd = make_file(fs[which], pages);
+	long filled, before;
+
+	map_at(base, table_size, PROT_READ | (writable ? PROT_WRITE : 0),
+	       shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+	/* the table exists, and the kernel maps a few neighbours with a page */
+	touch(base);
+	fresh_page = base + pages / 2 * page_size;
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	for (int i = 1; i <= 3; i++)
+		ask(i, nothing, 0, 0);
+	must(!(pagemap_entry(pid_of(2), fresh_page) & PM_PRESENT),
+	     "the page is mapped before anybody touched it");
+
+	filled = vm_event("cohort_fault_filled");
+	before = vm_event("cohort_fault_file");
+	ask(1, read_fresh, pages / 2, 0);
+	if (sharing_possible()) {
+		must(pagemap_entry(pid_of(2), fresh_page) & PM_PRESENT,
+		     "the sibling does not have what the child's fault brought in");
+		must(pagemap_entry(SELF, fresh_page) & PM_PRESENT,
+		     "the parent does not have what the child's fault brought in");
+		must(!ask(2, faults_of_touch, 0, 0), "the sibling faults on it again");
+		must(vm_event("cohort_fault_filled") > filled, "cohort_fault_filled did not grow");
+		must(vm_event("cohort_fault_file") > before, "cohort_fault_file did not grow");
+	}
+	ask(2, read_fresh, pages / 2, 0);
+	ask(3, read_fresh, pages / 2, 0);
+	read_fresh(pages / 2, 0);
+
+	/* one that writes its private page has left the others */
+	if (writable && !shared) {
+		for (int i = 1; i <= 2; i++) {
+			struct want *w = &board->model[i].want[0];
+
+			board->model[i].n = 1;
+			w->addr = fresh_page;
+			w->tag = FILE_TAG(pages / 2);
+			w->acc = WRITE;
+		}
+		ask(1, model_scribble, 1, 0);
+		ask(1, model_check, 1, 0);
+		ask(2, model_check, 2, 0);
+		ask(3, read_fresh, pages / 2, 0);
+	}
+}
+
+static void test_zero_page(long arg)
+{
+	char *base = arena(1);
+	struct model *m;
+
+	map_at(base, table_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(base, table_size, MADV_NOHUGEPAGE);
+	page_fill(base, 1);
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		m = &board->model[i];
+		m->n = 2;
+		m->want[0] = (struct want){ .addr = base, .tag = 1, .acc = WRITE };
+		m->want[1] = (struct want){ .addr = base + 7 * page_size, .acc = WRITE };
+	}
+	/* all read the page that none has, then one after another writes it */
+	model_check_all(3);
+	for (int i = 2; i >= 0; i--) {
+		ask(i, model_scribble, i, 3);
+		model_check_all(3);
+	}
+}
+
+static void test_file_write(long arg)
+{
+	char *page = aligned_alloc(page_size, page_size);
+	enum kind kind = arg;
+
+	/* write(2) to a file reaches all who have the file's page mapped */
+	area_make(&area, kind);
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], &area);
+	}
+	for (int s = 0; s < area.nspots; s++) {
+		struct part *p = &area.part[area.spot[s].part];
+		unsigned int tag = 5000000u + s;
+
+		if (area.spot[s].tag != area.spot[s].file_tag)
+			continue;	/* a private copy: must stay as it is */
+		page_fill(page, tag);
+		must(pwrite(p->fd, page, page_size, area.spot[s].addr - p->addr) ==
+		     (ssize_t)page_size, "write: %s", strerror(errno));
+		for (int i = 0; i <= 2; i++)
+			board->model[i].want[s].tag = tag;
+	}
+	model_check_all(3);
+}
+
+/* --- other ways to make a process ----------------------------------------- */
+
+static void test_vfork(long arg)
+{
+	int status;
+	pid_t pid;
+
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	spots_intact((long)&area, 0);
+	pid = vfork();
+	if (!pid) {
+		/* the memory is the parent's: this is the parent writing */
+		if (!kind_readonly(area.kind))
+			page_fill(area.spot[0].addr, 77);
+		_exit(0);
+	}
+	must(pid > 0 && waitpid(pid, &status, 0) == pid && !status, "vfork failed");
+	if (!kind_readonly(area.kind)) {
+		must(page_is(area.spot[0].addr, 77), "the write after vfork is lost");
+		if (!kind_shared(area.kind))
+			ask(1, spots_intact, (long)&area, 0);
+	} else {
+		ask(1, spots_intact, (long)&area, 0);
+	}
+}
+
+static void test_exec(long arg)
+{
+	char self[256], *argv[] = { self, "-l", NULL }, *envp[] = { NULL };
+	posix_spawn_file_actions_t quiet;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	pid_t pid;
+	int status;
+
+	must(n > 0, "readlink: %s", strerror(errno));
+	self[n] = 0;
+	area_make(&area, arg);
+	become_zygote();
+	spawn(1);
+	for (int i = 0; i < 4; i++) {
+		pid = fork();
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid) {
+			int null = open("/dev/null", O_WRONLY);
+
+			spots_intact((long)&area, 0);
+			if (i & 1 && !kind_readonly(area.kind) && !kind_shared(area.kind))
+				page_fill(area.spot[1].addr, 99);
+			dup2(null, STDOUT_FILENO);
+			execve(self, argv, envp);
+			_exit(127);
+		}
+		must(waitpid(pid, &status, 0) == pid && !status, "exec: status %x", status);
+		spots_intact((long)&area, 0);
+		ask(1, spots_intact, (long)&area, 0);
+	}
+	/* posix_spawn is a clone with CLONE_VM | CLONE_VFORK */
+	posix_spawn_file_actions_init(&quiet);
+	posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	must(!posix_spawn(&pid, self, &quiet, NULL, argv, envp), "posix_spawn fails");
+	must(waitpid(pid, &status, 0) == pid && !status, "posix_spawn: status %x", status);
+	spots_intact((long)&area, 0);
+	ask(1, spots_intact, (long)&area, 0);
+}
+
+/* --- what is never shared -------------------------------------------------- */
+
+/* A table of anonymous memory, every 32nd page of it written. */
+static void plain_table(int extra_flags)
+{
+	memset(&area, 0, sizeof(area));
+	area.tables = 1;
+	area.base = arena(1);
+	area.nparts = 1;
+	area.part[0] = (struct part){ .addr = area.base, .len = table_size,
+				      .prot = PROT_READ | PROT_WRITE, .fd = -1 };
+	map_at(area.base, table_size, PROT_READ | PROT_WRITE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | extra_flags, -1, 0);
+	madvise(area.base, table_size, MADV_NOHUGEPAGE);
+	area_spots(&area, 0, 16);
+}
+
+static char *odd_page(void)
+{
+	return area.spot[8].addr;
+}
+
+static void drop_odd_spot(void)
+{
+	area.spot[8] = area.spot[--area.nspots];
+}
+
+static long odd_access(long addr, long b)
+{
+	return probe_read((void *)addr);
+}
+
+static long odd_is_zero(long addr, long b)
+{
+	return page_is((void *)addr, 0);
+}
+
+static void test_dontfork(long arg)
+{
+	char *odd;
+
+	plain_table(0);
+	odd = odd_page();
+	must_call(madvise(odd, page_size, MADV_DONTFORK));
+	become_zygote();
+	expect_shared(0);
+	spots_intact((long)&area, 0);
+	drop_odd_spot();
+	spawn(1);
+	must(ask(1, odd_access, (long)odd, 0) == SIGSEGV,
+	     "the child has a page that was MADV_DONTFORK");
+	ask(1, spots_intact, (long)&area, 0);
+	page_fill(odd, 4711);
+	must(page_is(odd, 4711), "the parent cannot write its MADV_DONTFORK page");
+}
+
+static void test_wipeonfork(long arg)
+{
+	char *odd;
+
+	plain_table(0);
+	odd = odd_page();
+	must_call(madvise(odd, page_size, MADV_WIPEONFORK));
+	become_zygote();
+	expect_shared(0);
+	spots_intact((long)&area, 0);
+	drop_odd_spot();
+	spawn(1);
+	must(ask(1, odd_is_zero, (long)odd, 0), "the child sees a page that was MADV_WIPEONFORK");
+	ask(1, spots_intact, (long)&area, 0);
+}
+
+static void test_mlocked(long arg)
+{
+	plain_table(0);
+	if (mlock(odd_page(), page_size))
+		skip("mlock: %s", strerror(errno));
+	become_zygote();
+	expect_shared(0);
+	spawn(1);
+	ask(1, spots_intact, (long)&area, 0);
+	must(proc_field(0, "status", "VmLck") > 0, "the parent's lock is gone");
+	must(proc_field(pid_of(1), "status", "VmLck") == 0, "the child has a locked page");
+	must_call(munlock(odd_page(), page_size));
+	spots_intact((long)&area, 0);
+}
+
+static void test_uffd(long arg)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg;
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		skip("userfaultfd: %s", strerror(errno));
+	must_call(ioctl(fd, UFFDIO_API, &api));
+	plain_table(0);
+	reg.range.start = (uintptr_t)odd_page();
+	reg.range.len = page_size;
+	reg.mode = UFFDIO_REGISTER_MODE_MISSING;
+	must_call(ioctl(fd, UFFDIO_REGISTER, &reg));
+	become_zygote();
+	expect_shared(0);
+	spawn(1);
+	ask(1, spots_intact, (long)&area, 0);
+	spots_intact((long)&area, 0);
+	close(fd);
+	spots_intact((long)&area, 0);
+}
+
+static void test_growsdown(long arg)
+{
+	plain_table(MAP_GROWSDOWN);
+	become_zygote();
+	expect_shared(0);
+	spawn(1);
+	for (int i = 0; i <= 1; i++)
+		model_init(&board->model[i], &area);
+	model_scribble_all(2);
+	model_check_all(2);
+}
+
+static long stack_is(long addr, long tag)
+{
+	return page_is((void *)addr, tag);
+}
+
+static void test_real_stack(long arg)
+{
+	char big[16 * 4096 + 2 * 65536];
+	char *page = (char *)(((uintptr_t)big + page_size - 1) / page_size * page_size);
+
+	page_fill(page, 1);
+	become_zygote();
+	spawn(1);
+	must(ask(1, stack_is, (long)page, 1), "the child does not have the parent's stack");
+	page_fill(page, 2);
+	must(ask(1, stack_is, (long)page, 1), "the child sees a write to the parent's stack");
+	must(page_is(page, 2), "the parent's stack lost a write");
+}
+
+static long clock_moves(long a, long b)
+{
+	struct timespec t0, t1;
+
+	/* through the vDSO: the data page behind it is VM_PFNMAP */
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &t1);
+	} while (t0.tv_sec == t1.tv_sec && t0.tv_nsec == t1.tv_nsec);
+	return t1.tv_sec > t0.tv_sec || (t1.tv_sec == t0.tv_sec && t1.tv_nsec > t0.tv_nsec);
+}
+
+static void test_vvar(long arg)
+{
+	clock_moves(0, 0);
+	become_zygote();
+	spawn(1);
+	spawn_from(1, 2);
+	must(ask(2, clock_moves, 0, 0) == 1, "time stands still in the grandchild");
+	must(ask(1, clock_moves, 0, 0) == 1, "time stands still in the child");
+	must(clock_moves(0, 0) == 1, "time stands still in the parent");
+}
+
+static void test_not_zygote(long arg)
+{
+	if (cohort_mode != MODE_OPTIN && cohort_mode != MODE_NEVER)
+		skip("only in the modes optin and never");
+	plain_table(0);
+	if (cohort_mode == MODE_NEVER)
+		become_zygote();
+	must(tables_shared_with(1, 2) == 0, "a fork outside any cohort shares tables");
+	spots_intact((long)&area, 0);
+}
+
+static void test_stop_sharing(long arg)
+{
+	long found;
+
+	if (cohort_mode != MODE_OPTIN)
+		skip("only in the mode optin");
+	plain_table(0);
+	become_zygote();
+	spawn(3);
+	must_call(prctl(PR_SET_COHORT, 0, 0, 0, 0));
+	found = tables_shared_with(1, 2);
+	must(!found, "a process that is no zygote any more shares %ld tables", found);
+	ask(3, spots_intact, (long)&area, 0);
+	spots_intact((long)&area, 0);
+}
+
+#define FILE_KINDS	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | \
+			 KIND(SHARED_DISK))
+
+static const struct test_case cases[] = {
+	{ "Does a zygote's child share the table?", test_shared, .kinds = ALL_KINDS },
+	{ "Who sees a write after fork, parent first?", test_visibility, .kinds = ALL_KINDS },
+	{ "Who sees a write after fork, child first?", test_child_first, .kinds = ALL_KINDS },
+	{ "Who sees a write among grandchildren?", test_grandchildren, .kinds = SOME_KINDS },
+	{ "Do the children keep the data when the zygote is gone?", test_parent_exits,
+	  .kinds = ALL_KINDS },
+	{ "Does the last user get the table back, with its data?", test_adopt,
+	  .kinds = SOME_KINDS },
+	{ "Does each of many generations see its ancestors' writes?", test_generations,
+	  .kinds = SOME_KINDS },
+	{ "Do many children stay apart?", test_many, .kinds = SOME_KINDS },
+	{ "Does a vfork child write its parent's memory only?", test_vfork,
+	  .kinds = SOME_KINDS },
+	{ "Does exec in a child leave the others alone?", test_exec, .kinds = SOME_KINDS },
+
+	{ "Does one read fault serve all? [private tmpfs file]", test_fill, 0 },
+	{ "Does one read fault serve all? [private disk file]", test_fill, 1 },
+	{ "Does one read fault serve all? [shared tmpfs file]", test_fill, 2 },
+	{ "Does one read fault serve all? [shared disk file]", test_fill, 3 },
+	{ "Does one read fault serve all? [private writable tmpfs file]", test_fill, 4 },
+	{ "Does one read fault serve all? [private writable disk file]", test_fill, 5 },
+	{ "Who sees a write to a page that all read as zeros?", test_zero_page },
+	{ "Do all see write(2) to the file?", test_file_write, .kinds = FILE_KINDS },
+
+	{ "A table with a MADV_DONTFORK page in it is not shared", test_dontfork },
+	{ "A table with a MADV_WIPEONFORK page in it is not shared", test_wipeonfork },
+	{ "A table with a locked page in it is not shared", test_mlocked },
+	{ "A table with a userfaultfd in it is not shared", test_uffd },
+	{ "A table with memory that grows down is not shared", test_growsdown },
+	{ "Are the stacks of parent and child apart?", test_real_stack },
+	{ "Does the vDSO's clock go on in every generation?", test_vvar },
+	{ "A fork outside any cohort shares nothing", test_not_zygote },
+	{ "Children forked after PR_SET_COHORT 0 share nothing", test_stop_sharing },
+};
+
+int main(int argc, char **argv)
+{
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
