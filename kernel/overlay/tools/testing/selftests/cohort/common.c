@@ -909,7 +909,7 @@ static void add_run(struct run **runs, int *n, const struct test_case *c, int ki
 		ksft_exit_fail_perror("realloc");
 	r = &(*runs)[*n];
 	r->fn = c->fn;
-	r->arg = c->kinds ? kind : c->arg;
+	r->arg = c->kinds ? CASE_ARG(c->arg, kind) : c->arg;
 	if (c->kinds)
 		snprintf(r->desc, sizeof(r->desc), "%s [%s]", c->desc, kind_name(kind));
 	else
@@ -1016,10 +1016,14 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 		race_seconds = quick ? 1 : 3;
 
 	for (i = 0; i < n; i++) {
-		if (!cases[i].kinds)
+		unsigned int mask = cases[i].kinds;
+
+		if (!mask)
 			add_run(&runs, &nr_runs, &cases[i], 0, word);
+		if (quick && mask & cases[i].quick_kinds)
+			mask &= cases[i].quick_kinds;
 		for (kind = 0; kind < NR_KINDS; kind++)
-			if (cases[i].kinds & KIND(kind))
+			if (mask & KIND(kind))
 				add_run(&runs, &nr_runs, &cases[i], kind, word);
 	}
 	if (list) {

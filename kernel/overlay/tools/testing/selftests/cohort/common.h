@@ -72,14 +72,20 @@ extern int race_seconds;		/* -t: how long one race may run */
 
 /*
  * A description is a question or says what must be. With `kinds` the case runs
- * once for each kind of memory in that mask, which is its argument then.
+ * once for each kind of memory in that mask (in a quick run, only for those in
+ * `quick_kinds` too, if that is set) and gets CASE_ARG(arg, kind).
  */
 struct test_case {
 	const char *desc;
 	void (*fn)(long arg);
 	long arg;
 	unsigned int kinds;
+	unsigned int quick_kinds;
 };
+
+#define CASE_ARG(arg, kind)	((arg) << 8 | (kind))
+#define ARG_KIND(arg)		((enum kind)((arg) & 0xff))
+#define ARG_ARG(arg)		((arg) >> 8)
 
 int run_cases(int argc, char **argv, const struct test_case *cases, int n);
 
