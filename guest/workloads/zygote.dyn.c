@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A zygote of real libraries, and what its children cost.
+ *
+ *   zygote fork    [OPTIONS]   40 forks: instructions, tables, entries (Table 4)
+ *   zygote inherit [OPTIONS]   code entries that applications find (Table 3)
+ *   zygote launch  [OPTIONS]   fork to the application's first own code (Figures 7, 9)
+ *
+ *   --zygote          ask the kernel to share page tables
+ *   --layout shipped  libraries as the dynamic linker places them (default)
+ *   --layout 2mb      code and data of a library in 2 MB ranges of their own
+ *   --rounds N        default 40, launch 100
+ *   --code N          code entries to populate before the first fork (5900)
+ *   --copied N        entries that a stock fork has to copy (3900)
+ *
+ * It loads the list in libraries.h, reads code pages until so many of their
+ * entries are populated, and fills the heap until so many entries are there
+ * that a stock fork copies. Both numbers are the paper's zygote's.
+ */
+#include "parts.h"
+
+#define MAX_ROUNDS 200
+#define MAX_CODE_PAGES 65536
+#define LIBRARIES_NEEDED 88
+#define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
+
+struct options {
+	const char *what;
+	bool zygote;
+	bool separate;
+	int rounds;
+	size_t code, copied;
+};
+
+/* What is written while a child is alive; fork leaves it out. */
+struct scratch {
+	struct counter_reader reader;
+	struct counters before, forked, after;
+	struct {
+		uint64_t fork, libc_fork, launch;
+		uint64_t faults, shared, tables;
+		struct counters in_fork, in_libc_fork, in_launch;
+	} round[MAX_ROUNDS];
+	unsigned char zygote_has[MAX_CODE_PAGES];
+	unsigned char touches[MAX_CODE_PAGES];
+	unsigned char finds[MAX_CODE_PAGES];
+	uintptr_t code_page[MAX_CODE_PAGES];
+	size_t code_pages;
+	struct regions regions;
+};
+
+static struct options opt;
+static struct scratch *s;
+
+/* --- the zygote's memory ------------------------------------------------------- */
+
+static void read_page(uintptr_t at)
+{
+	(void)*(volatile char *)at;
+}
+
+/*
+ * Populate the same part of every library's code, in all @want entries. The
+ * kernel maps the pages around a fault along; entries beyond the part are
+ * dropped again, so that the number is right whatever the kernel does.
+ */
+static void populate_code(size_t want)
+{
+	struct regions *rs = &s->regions;
+	size_t all = 0, done = 0, seen = 0;
+
+	regions_read(rs, getpid());
+	for (int i = 0; i < rs->count; i++)
+		if (is_code(&rs->r[i]))
+			all += (rs->r[i].end - rs->r[i].start) / PAGE;
+	if (all < want)
+		die("%zu pages of code, %zu wanted: more libraries are needed", all, want);
+	for (int i = 0; i < rs->count; i++) {
+		struct region *r = &rs->r[i];
+		size_t pages = (r->end - r->start) / PAGE, quota;
+
+		if (!is_code(r))
+			continue;
+		seen += pages;
+		/* Rounding carries over: the sum is exactly @want. */
+		quota = (size_t)((double)want * seen / all + 0.5) - done;
+		if (quota > pages)
+			quota = pages;
+		done += quota;
+		madvise((void *)r->start, r->end - r->start, MADV_DONTNEED);
+		for (size_t k = 0; k < quota; k++)
+			read_page(r->start + k * PAGE);
+		if (quota < pages)
+			madvise((void *)(r->start + quota * PAGE), (pages - quota) * PAGE,
+				MADV_DONTNEED);
+	}
+}
+
+/*
+ * The same, and what this program runs meanwhile: the first try tells how much
+ * that is.
+ */
+static void populate_code_about(size_t want)
+{
+	struct footprint fp;
+
+	populate_code(want);
+	footprint_read(&fp, &s->regions);
+	if (fp.code > want)
+		populate_code(want - (fp.code - want));
+}
+
+/*
+ * What a zygote makes of its own: many small objects, written once. The heap
+ * grows until the entries that fork copies are @want.
+ */
+static void populate_heap(size_t want)
+{
+	struct footprint fp;
+
+	footprint_read(&fp, &s->regions);
+	while (fp.copied < want) {
+		size_t missing = want - fp.copied;
+
+		for (size_t bytes = 0; bytes < missing * PAGE; bytes += 256)
+			memset(malloc(240), 1, 240);
+		footprint_read(&fp, &s->regions);
+	}
+}
+
+static void list_code_pages(void)
+{
+	regions_read(&s->regions, getpid());
+	s->code_pages = 0;
+	for (int i = 0; i < s->regions.count; i++) {
+		struct region *r = &s->regions.r[i];
+
+		for (uintptr_t at = r->start; is_code(r) && at < r->end; at += PAGE) {
+			if (s->code_pages == MAX_CODE_PAGES)
+				die("more than %d pages of code", MAX_CODE_PAGES);
+			s->code_page[s->code_pages++] = at;
+		}
+	}
+}
+
+/* Which of the listed code pages are in @pid's tables. */
+static void code_present(pid_t pid, unsigned char *bit)
+{
+	int pagemap = pagemap_open(pid);
+	size_t at = 0;
+
+	for (int i = 0; i < s->regions.count; i++) {
+		struct region *r = &s->regions.r[i];
+
+		if (!is_code(r))
+			continue;
+		pages_present(pagemap, r->start, r->end, bit + at, NULL);
+		at += (r->end - r->start) / PAGE;
+	}
+	close(pagemap);
+}
+
+static size_t count_both(const unsigned char *a, const unsigned char *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->code_pages; i++)
+		n += a[i] && b[i];
+	return n;
+}
+
+static void print_zygote(const struct loader *l)
+{
+	struct footprint fp;
+
+	footprint_read(&fp, &s->regions);
+	metric("libraries", objects_loaded(), "libraries");
+	metric("libraries-separated", l->separated, "libraries");
+	metric("regions", fp.regions, "regions");
+	metric("code-entries", fp.code, "PTEs");
+	metric("copied-by-stock", fp.copied, "PTEs");
+	metric("zygote-table-kb", proc_field(getpid(), "status", "VmPTE"), "KB");
+	fflush(stdout);
+}
+
+/* --- fork: Table 4 ----------------------------------------------------------------- */
+
+static void fork_round(int i)
+{
+	uint64_t t0, t1;
+	pid_t pid;
+
+	counters_read(&s->reader, &s->before);
+	t0 = ticks();
+	pid = bare_fork();
+	if (!pid)
+		bare_exit(0);
+	t1 = ticks();
+	counters_read(&s->reader, &s->forked);
+	bare_wait(pid);
+	counters_sub(&s->forked, &s->before);
+	s->round[i].fork = t1 - t0;
+	s->round[i].in_fork = s->forked;
+}
+
+/* The C library's fork, with the writes that it makes in the parent. */
+static void libc_fork_round(int i)
+{
+	uint64_t t0, t1;
+	pid_t pid;
+
+	counters_read(&s->reader, &s->before);
+	t0 = ticks();
+	pid = fork();
+	if (!pid)
+		bare_exit(0);
+	t1 = ticks();
+	counters_read(&s->reader, &s->forked);
+	bare_wait(pid);
+	counters_sub(&s->forked, &s->before);
+	s->round[i].libc_fork = t1 - t0;
+	s->round[i].in_libc_fork = s->forked;
+}
+
+static void run_fork(void)
+{
+	/* Unreported: it warms the kernel's caches. */
+	for (int i = -1; i < opt.rounds; i++)
+		fork_round(i < 0 ? 0 : i);
+	for (int i = -1; i < opt.rounds; i++)
+		libc_fork_round(i < 0 ? 0 : i);
+	for (int i = 0; i < opt.rounds; i++) {
+		metric("fork-instructions", s->round[i].fork, "instructions");
+		counters_print(&s->reader, &s->round[i].in_fork, "fork", "");
+		metric("libc-fork-instructions", s->round[i].libc_fork, "instructions");
+		counters_print(&s->reader, &s->round[i].in_libc_fork, "libc-fork", "");
+	}
+}
+
+/* --- inherit: Table 3 ------------------------------------------------------------------ */
+
+enum when { AT_START, AT_END };
+
+/*
+ * Run application @a in a child and note the code pages in its tables, before it
+ * has run (its first instructions are in this program) or after.
+ */
+static void application_child(size_t a, enum when when, unsigned char *bit)
+{
+	int to_child[2], to_parent[2];
+	char byte = 0;
+	pid_t pid;
+
+	if (pipe(to_child) || pipe(to_parent))
+		die_errno("pipe");
+	pid = bare_fork();
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		if (when == AT_END)
+			application_run(a);
+		if (write(to_parent[1], &byte, 1) != 1 || read(to_child[0], &byte, 1) != 1)
+			bare_exit(1);
+		if (when == AT_START)
+			application_run(a);
+		fflush(stdout);
+		bare_exit(0);
+	}
+	close(to_parent[1]);
+	if (read(to_parent[0], &byte, 1) != 1)
+		die("application %s did not run", application[a].name);
+	code_present(pid, bit);
+	if (write(to_child[1], &byte, 1) != 1)
+		die_errno("pipe");
+	bare_wait(pid);
+	close(to_child[0]);
+	close(to_child[1]);
+	close(to_parent[0]);
+}
+
+static void put_fault_around(const char *bytes)
+{
+	int fd = open(FAULT_AROUND, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, bytes, strlen(bytes)) < 0)
+		die_errno(FAULT_AROUND);
+	close(fd);
+}
+
+/*
+ * "Inherited" is an entry that the application uses and finds populated when it
+ * starts. What it uses is seen in a stock child, whose tables hold none of the
+ * libraries' code at first: with the kernel told to map no page but the faulting
+ * one, the entries present in the end are those used. What it finds is read from
+ * the tables of a child of the sharing zygote: cold, of a zygote as it was before
+ * any fork, and warm, after the same application has run in another child.
+ */
+static void run_inherit(void)
+{
+	size_t apps = ARRAY_SIZE(application);
+	unsigned char (*uses)[MAX_CODE_PAGES];
+
+	uses = map_own_tables(apps * sizeof(*uses), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	madvise(uses, apps * sizeof(*uses), MADV_DONTFORK);
+	put_fault_around("4096");
+	populate_code(opt.code);
+	list_code_pages();
+	for (size_t a = 0; a < apps; a++)
+		application_child(a, AT_END, uses[a]);
+
+	become_zygote(0);
+	for (size_t a = 0; a < apps; a++) {
+		char name[64];
+		size_t cold, warm, used = count_both(uses[a], uses[a]);
+
+		/* As before any fork. */
+		populate_code(opt.code);
+		code_present(getpid(), s->zygote_has);
+		application_child(a, AT_START, s->finds);
+		cold = count_both(uses[a], s->finds);
+		if (cold < count_both(uses[a], s->zygote_has))
+			printf("%s: the child found less than the zygote had\n", application[a].name);
+		application_child(a, AT_START, s->finds);
+		warm = count_both(uses[a], s->finds);
+		snprintf(name, sizeof(name), "inherited-cold-%s", application[a].name);
+		metric(name, cold, "PTEs");
+		metric("inherited-cold", cold, "PTEs");
+		snprintf(name, sizeof(name), "inherited-warm-%s", application[a].name);
+		metric(name, warm, "PTEs");
+		metric("inherited-warm", warm, "PTEs");
+		snprintf(name, sizeof(name), "code-used-%s", application[a].name);
+		metric(name, used, "PTEs");
+		metric("code-used", used, "PTEs");
+		fflush(stdout);
+	}
+	put_fault_around("65536");
+}
+
+/* --- launch: Figures 7 and 9 --------------------------------------------------------------- */
+
+/* Sent by the child when its start-up is done; the parent then reads counters. */
+struct launched {
+	uint64_t start, end;
+};
+
+static void launch_round(int i)
+{
+	struct launched done;
+	struct counters *d = &s->round[i].in_launch;
+	int to_parent[2], to_child[2];
+	long shared, pte_kb;
+	char byte = 0;
+	pid_t pid;
+
+	if (pipe(to_parent) || pipe(to_child))
+		die_errno("pipe");
+	counters_read(&s->reader, &s->before);
+	pid = bare_fork();
+	if (!pid) {
+		done.start = ticks();
+		startup_run();
+		done.end = ticks();
+		if (write(to_parent[1], &done, sizeof(done)) != sizeof(done) ||
+		    read(to_child[0], &byte, 1) != 1)
+			bare_exit(1);
+		bare_exit(0);
+	}
+	if (pid < 0)
+		die_errno("fork");
+	close(to_parent[1]);
+	if (read(to_parent[0], &done, sizeof(done)) != sizeof(done))
+		die("the child did not start up");
+	counters_read(&s->reader, &s->after);
+	shared = proc_field(pid, "cohort", "SharedTables");
+	pte_kb = proc_field(pid, "status", "VmPTE");
+	if (write(to_child[1], &byte, 1) != 1)
+		die_errno("pipe");
+	{
+		struct rusage_faults { struct timeval u, t; long v[14]; } ru;
+		int status;
+
+		if (syscall(SYS_wait4, pid, &status, 0, &ru) != pid || status)
+			die("the child ended with wait status 0x%x", status);
+		s->round[i].faults = ru.v[4];
+	}
+	close(to_parent[0]);
+	close(to_child[0]);
+	close(to_child[1]);
+
+	s->round[i].launch = done.end - done.start;
+	s->round[i].shared = shared > 0 ? shared : 0;
+	s->round[i].tables = pte_kb / 4;
+	*d = s->after;
+	counters_sub(d, &s->before);
+}
+
+static void run_launch(void)
+{
+	/*
+	 * A zygote has run most of what its children start with: what is
+	 * initialized once is done here, what is done each time is done again.
+	 */
+	startup_run();
+	for (int i = -1; i < opt.rounds; i++)
+		launch_round(i < 0 ? 0 : i);
+	for (int i = 0; i < opt.rounds; i++) {
+		metric("launch-instructions", s->round[i].launch, "instructions");
+		metric("launch-faults", s->round[i].faults, "faults");
+		metric("launch-tables", s->round[i].tables, "PTPs");
+		if (s->reader.present)
+			metric("launch-shared-tables", s->round[i].shared, "PTPs");
+		counters_print(&s->reader, &s->round[i].in_launch, "launch", "");
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+static void options_parse(int argc, char **argv)
+{
+	if (argc < 2)
+		die("usage: zygote fork|inherit|launch [OPTIONS]");
+	opt = (struct options){ .what = argv[1], .code = 5900, .copied = 3900 };
+	opt.rounds = !strcmp(opt.what, "launch") ? 100 : 40;
+	for (int i = 2; i < argc; i++) {
+		bool more = i + 1 < argc;
+
+		if (!strcmp(argv[i], "--zygote"))
+			opt.zygote = true;
+		else if (!strcmp(argv[i], "--layout") && more && !strcmp(argv[i + 1], "shipped"))
+			i++;
+		else if (!strcmp(argv[i], "--layout") && more && !strcmp(argv[i + 1], "2mb"))
+			opt.separate = ++i;
+		else if (!strcmp(argv[i], "--rounds") && more)
+			opt.rounds = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--code") && more)
+			opt.code = atol(argv[++i]);
+		else if (!strcmp(argv[i], "--copied") && more)
+			opt.copied = atol(argv[++i]);
+		else
+			die("zygote: what is %s?", argv[i]);
+	}
+	if (opt.rounds < 1 || opt.rounds > MAX_ROUNDS)
+		die("zygote: one to %d rounds", MAX_ROUNDS);
+}
+
+int main(int argc, char **argv)
+{
+	struct loader l = { 0 };
+
+	options_parse(argc, argv);
+	fixed_layout(argv);
+	l.separate = opt.separate;
+	s = scratch_map(sizeof(*s));
+	libraries_load(&l, &s->regions);
+	if (objects_loaded() < LIBRARIES_NEEDED)
+		die("%d shared libraries here, %d needed", objects_loaded(), LIBRARIES_NEEDED);
+	if (!parts_find())
+		die("none of the parts is here");
+	if (!strcmp(opt.what, "launch"))
+		startup_run();
+	populate_heap(opt.copied);
+	populate_code_about(opt.code);
+	print_zygote(&l);
+
+	counters_open(&s->reader);
+	if (opt.zygote && strcmp(opt.what, "inherit"))
+		become_zygote(0);
+	take_processor();
+	if (!strcmp(opt.what, "fork"))
+		run_fork();
+	else if (!strcmp(opt.what, "inherit"))
+		run_inherit();
+	else if (!strcmp(opt.what, "launch"))
+		run_launch();
+	else
+		die("zygote: %s is not fork, inherit or launch", opt.what);
+	return 0;
+}
