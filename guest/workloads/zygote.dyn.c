@@ -22,7 +22,6 @@
 #define MAX_ROUNDS 200
 #define MAX_CODE_PAGES 65536
 #define LIBRARIES_NEEDED 88
-#define FAULT_AROUND "/sys/kernel/debug/fault_around_bytes"
 
 struct options {
 	const char *what;
@@ -41,11 +40,7 @@ struct scratch {
 		uint64_t faults, shared, tables;
 		struct counters in_fork, in_libc_fork, in_launch;
 	} round[MAX_ROUNDS];
-	unsigned char zygote_has[MAX_CODE_PAGES];
-	unsigned char touches[MAX_CODE_PAGES];
 	unsigned char finds[MAX_CODE_PAGES];
-	uintptr_t code_page[MAX_CODE_PAGES];
-	size_t code_pages;
 	struct regions regions;
 };
 
@@ -128,47 +123,6 @@ static void populate_heap(size_t want)
 	}
 }
 
-static void list_code_pages(void)
-{
-	regions_read(&s->regions, getpid());
-	s->code_pages = 0;
-	for (int i = 0; i < s->regions.count; i++) {
-		struct region *r = &s->regions.r[i];
-
-		for (uintptr_t at = r->start; is_code(r) && at < r->end; at += PAGE) {
-			if (s->code_pages == MAX_CODE_PAGES)
-				die("more than %d pages of code", MAX_CODE_PAGES);
-			s->code_page[s->code_pages++] = at;
-		}
-	}
-}
-
-/* Which of the listed code pages are in @pid's tables. */
-static void code_present(pid_t pid, unsigned char *bit)
-{
-	int pagemap = pagemap_open(pid);
-	size_t at = 0;
-
-	for (int i = 0; i < s->regions.count; i++) {
-		struct region *r = &s->regions.r[i];
-
-		if (!is_code(r))
-			continue;
-		pages_present(pagemap, r->start, r->end, bit + at, NULL);
-		at += (r->end - r->start) / PAGE;
-	}
-	close(pagemap);
-}
-
-static size_t count_both(const unsigned char *a, const unsigned char *b)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->code_pages; i++)
-		n += a[i] && b[i];
-	return n;
-}
-
 static void print_zygote(const struct loader *l)
 {
 	struct footprint fp;
@@ -239,13 +193,141 @@ static void run_fork(void)
 
 /* --- inherit: Table 3 ------------------------------------------------------------------ */
 
-enum when { AT_START, AT_END };
+/*
+ * Which code an application uses is seen in a child that may not execute or read
+ * any page of a library: each first use is a signal, upon which the page is noted
+ * and opened. The handler must not call a library itself, hence the system calls
+ * spelled out; its return goes through one page of the C library, noted along.
+ */
+struct watch {
+	size_t pages;
+	uintptr_t page[MAX_CODE_PAGES];
+	unsigned char used[MAX_CODE_PAGES];
+};
+
+/* Shared with the child that is watched, so that it can leave the answer there. */
+static struct watch *watch;
+
+#if defined(__x86_64__)
+static long bare_syscall(long nr, long a, long b, long c)
+{
+	long ret;
+
+	__asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+#elif defined(__aarch64__)
+static long bare_syscall(long nr, long a, long b, long c)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+	return x0;
+}
+#else
+#error "write bare_syscall() for this architecture"
+#endif
+
+static void on_use(int sig, siginfo_t *info, void *context)
+{
+	uintptr_t page = (uintptr_t)info->si_addr & ~(PAGE - 1);
+	size_t low = 0, high = watch->pages;
+
+	(void)context;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (watch->page[middle] < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* Not the watch's doing, or opening the page failed: a real crash. */
+	if (low == watch->pages || watch->page[low] != page || watch->used[low] ||
+	    bare_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC)) {
+		bare_syscall(SYS_exit_group, 128 + sig, 0, 0);
+	}
+	watch->used[low] = 1;
+}
+
+/* The code pages of the zygote, this program's own left out: it is the handler. */
+static void watch_code(void)
+{
+	struct regions *rs = &s->regions;
+	uintptr_t own = (uintptr_t)on_use;
+
+	watch = map_own_tables(sizeof(*watch), PROT_READ | PROT_WRITE, MAP_SHARED);
+	regions_read(rs, getpid());
+	for (int i = 0; i < rs->count; i++) {
+		struct region *r = &rs->r[i];
+
+		if (!is_code(r) || (own >= r->start && own < r->end))
+			continue;
+		for (uintptr_t at = r->start; at < r->end; at += PAGE) {
+			if (watch->pages == MAX_CODE_PAGES)
+				die("more than %d pages of code", MAX_CODE_PAGES);
+			watch->page[watch->pages++] = at;
+		}
+	}
+}
+
+/* Note in @bit which of the watched pages application @a uses. */
+static void application_uses(size_t a, unsigned char *bit)
+{
+	pid_t pid;
+
+	memset(watch->used, 0, watch->pages);
+	fflush(stdout);
+	pid = bare_fork();
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		struct sigaction act = { .sa_sigaction = on_use, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+		if (sigaction(SIGSEGV, &act, NULL))
+			bare_exit(1);
+		for (size_t i = 0; i < watch->pages; i++)
+			if (bare_syscall(SYS_mprotect, watch->page[i], PAGE, PROT_NONE))
+				bare_syscall(SYS_exit_group, 1, 0, 0);
+		application_run(a);
+		bare_exit(0);
+	}
+	bare_wait(pid);
+	memcpy(bit, watch->used, watch->pages);
+}
+
+/* Which of the watched pages are in @pid's tables. */
+static void code_present(pid_t pid, unsigned char *bit)
+{
+	int pagemap = pagemap_open(pid);
+	size_t i = 0, n;
+
+	for (; i < watch->pages; i += n) {
+		for (n = 1; i + n < watch->pages && watch->page[i + n] == watch->page[i] + n * PAGE; n++)
+			;
+		pages_present(pagemap, watch->page[i], watch->page[i] + n * PAGE, bit + i, NULL);
+	}
+	close(pagemap);
+}
+
+static size_t count_both(const unsigned char *a, const unsigned char *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < watch->pages; i++)
+		n += a[i] && b[i];
+	return n;
+}
 
 /*
- * Run application @a in a child and note the code pages in its tables, before it
- * has run (its first instructions are in this program) or after.
+ * Start application @a in a child, note in @bit what of the watched code its
+ * tables hold before its first step, and let it run.
  */
-static void application_child(size_t a, enum when when, unsigned char *bit)
+static void application_finds(size_t a, unsigned char *bit)
 {
 	int to_child[2], to_parent[2];
 	char byte = 0;
@@ -253,22 +335,20 @@ static void application_child(size_t a, enum when when, unsigned char *bit)
 
 	if (pipe(to_child) || pipe(to_parent))
 		die_errno("pipe");
+	/* An interpreter flushes what the child has of standard output. */
+	fflush(stdout);
 	pid = bare_fork();
 	if (pid < 0)
 		die_errno("fork");
 	if (!pid) {
-		if (when == AT_END)
-			application_run(a);
 		if (write(to_parent[1], &byte, 1) != 1 || read(to_child[0], &byte, 1) != 1)
 			bare_exit(1);
-		if (when == AT_START)
-			application_run(a);
-		fflush(stdout);
+		application_run(a);
 		bare_exit(0);
 	}
 	close(to_parent[1]);
 	if (read(to_parent[0], &byte, 1) != 1)
-		die("application %s did not run", application[a].name);
+		die("application %s did not start", application[a].name);
 	code_present(pid, bit);
 	if (write(to_child[1], &byte, 1) != 1)
 		die_errno("pipe");
@@ -278,62 +358,42 @@ static void application_child(size_t a, enum when when, unsigned char *bit)
 	close(to_parent[0]);
 }
 
-static void put_fault_around(const char *bytes)
+static void print_entries(const char *what, size_t a, size_t n)
 {
-	int fd = open(FAULT_AROUND, O_WRONLY | O_CLOEXEC);
+	char name[64];
 
-	if (fd < 0 || write(fd, bytes, strlen(bytes)) < 0)
-		die_errno(FAULT_AROUND);
-	close(fd);
+	snprintf(name, sizeof(name), "%s-%s", what, application[a].name);
+	metric(name, n, "PTEs");
+	metric(what, n, "PTEs");
 }
 
 /*
  * "Inherited" is an entry that the application uses and finds populated when it
- * starts. What it uses is seen in a stock child, whose tables hold none of the
- * libraries' code at first: with the kernel told to map no page but the faulting
- * one, the entries present in the end are those used. What it finds is read from
- * the tables of a child of the sharing zygote: cold, of a zygote as it was before
- * any fork, and warm, after the same application has run in another child.
+ * starts. What it finds is read from the tables of a child of the zygote: cold,
+ * of a zygote as it was before any fork, and warm, after the same application
+ * has run in another child.
  */
 static void run_inherit(void)
 {
 	size_t apps = ARRAY_SIZE(application);
 	unsigned char (*uses)[MAX_CODE_PAGES];
 
-	uses = map_own_tables(apps * sizeof(*uses), PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	madvise(uses, apps * sizeof(*uses), MADV_DONTFORK);
-	put_fault_around("4096");
-	populate_code(opt.code);
-	list_code_pages();
+	uses = scratch_map(apps * sizeof(*uses));
+	watch_code();
 	for (size_t a = 0; a < apps; a++)
-		application_child(a, AT_END, uses[a]);
-
-	become_zygote(0);
+		application_uses(a, uses[a]);
+	if (opt.zygote)
+		become_zygote(0);
 	for (size_t a = 0; a < apps; a++) {
-		char name[64];
-		size_t cold, warm, used = count_both(uses[a], uses[a]);
-
 		/* As before any fork. */
-		populate_code(opt.code);
-		code_present(getpid(), s->zygote_has);
-		application_child(a, AT_START, s->finds);
-		cold = count_both(uses[a], s->finds);
-		if (cold < count_both(uses[a], s->zygote_has))
-			printf("%s: the child found less than the zygote had\n", application[a].name);
-		application_child(a, AT_START, s->finds);
-		warm = count_both(uses[a], s->finds);
-		snprintf(name, sizeof(name), "inherited-cold-%s", application[a].name);
-		metric(name, cold, "PTEs");
-		metric("inherited-cold", cold, "PTEs");
-		snprintf(name, sizeof(name), "inherited-warm-%s", application[a].name);
-		metric(name, warm, "PTEs");
-		metric("inherited-warm", warm, "PTEs");
-		snprintf(name, sizeof(name), "code-used-%s", application[a].name);
-		metric(name, used, "PTEs");
-		metric("code-used", used, "PTEs");
+		populate_code_about(opt.code);
+		application_finds(a, s->finds);
+		print_entries("inherited-cold", a, count_both(uses[a], s->finds));
+		application_finds(a, s->finds);
+		print_entries("inherited-warm", a, count_both(uses[a], s->finds));
+		print_entries("code-used", a, count_both(uses[a], uses[a]));
 		fflush(stdout);
 	}
-	put_fault_around("65536");
 }
 
 /* --- launch: Figures 7 and 9 --------------------------------------------------------------- */
