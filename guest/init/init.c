@@ -275,6 +275,8 @@ static void make_system(void)
 		if (!strcmp(mounts[i].where, "/dev"))
 			open_console();
 	}
+	/* /var/lock points here; servers' start scripts write to it. */
+	mkdir("/run/lock", 01777);
 	umask(022);
 	/* devtmpfs leaves these to user space; shells need them for <(…). */
 	if (symlink("/proc/self/fd", "/dev/fd") ||
