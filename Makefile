@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Thin on purpose: what there is to know is in `cohort lab --help` and docs/lab.md.
+
+# The toolchain may be one that the bootstrap has just put there.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+COHORT = target/release/cohort
+
+help:
+	@echo "make demo    build everything, boot it, and show what sharing does to a fork"
+	@echo "make test    every test: host, style, and the kernel's in a guest"
+	@echo "make build   the host tools alone: $(COHORT)"
+	@echo "make check   formatting and lints"
+	@echo "make clean   remove what was built, keep results"
+
+demo: build
+	$(COHORT) lab setup
+	$(COHORT) lab build
+	$(COHORT) lab run zygote-fork
+
+test: bootstrap
+	@scripts/test.sh
+
+build: bootstrap
+	cargo build --release --locked
+
+check: bootstrap
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+
+clean:
+	@if [ -x $(COHORT) ]; then $(COHORT) lab clean; fi
+	rm -rf target
+
+bootstrap:
+	@scripts/bootstrap.sh
+
+.PHONY: help demo test build check clean bootstrap

@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments: one TOML file a table or figure of a paper, checked whole when it is read.
+
+use super::build::Config;
+use super::expr::Expr;
+use super::job::Step;
+use super::{Lab, files};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An experiment as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The file's name.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What is compared and how, and what differs from the paper.
+    pub about: String,
+    /// The items of the papers that it reproduces.
+    #[serde(default)]
+    pub paper: Vec<String>,
+    /// The machine.
+    pub guest: Guest,
+    /// What is compared.
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// What we aim for.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+    /// What is shown.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+}
+
+/// The machine of an experiment.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// MB.
+    pub memory: u64,
+    /// Processors.
+    #[serde(default = "one")]
+    pub cpus: u32,
+    /// Count instructions.
+    #[serde(default)]
+    pub icount: bool,
+    /// The recipe of the root file system.
+    pub rootfs: Option<String>,
+    /// Host seconds for one boot.
+    pub timeout: u64,
+    /// More words for the kernel's command line.
+    #[serde(default)]
+    pub cmdline: String,
+}
+
+/// One thing that is compared.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// The kernel that it needs.
+    #[serde(default = "bench")]
+    pub kernel: Config,
+    /// Commands before it.
+    #[serde(default)]
+    pub setup: Vec<String>,
+    /// The command that is measured.
+    pub command: String,
+    /// How many times.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// Seconds of guest time for one command.
+    pub timeout: Option<u64>,
+}
+
+/// A figure with an aim.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What it is.
+    pub name: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// The expression that it is.
+    pub measured: String,
+    /// What the paper says.
+    pub paper: Option<PaperRef>,
+    /// What we aim for.
+    pub aim: Aim,
+}
+
+/// The paper's figure: by id, or itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum PaperRef {
+    /// The figure.
+    Number(f64),
+    /// ITEM/VALUE in `experiments/papers.toml`.
+    Id(String),
+}
+
+/// A bound on a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// The comparison.
+    pub op: Op,
+    /// The bound.
+    pub value: f64,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Op {
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// More than.
+    #[serde(rename = ">")]
+    More,
+    /// Less than.
+    #[serde(rename = "<")]
+    Less,
+    /// Exactly.
+    #[serde(rename = "==")]
+    Equal,
+}
+
+impl Aim {
+    /// The figure meets it.
+    pub fn met(&self, measured: f64) -> bool {
+        match self.op {
+            Op::AtLeast => measured >= self.value,
+            Op::AtMost => measured <= self.value,
+            Op::More => measured > self.value,
+            Op::Less => measured < self.value,
+            Op::Equal => measured == self.value,
+        }
+    }
+
+    /// The aim in a table.
+    pub fn text(&self) -> String {
+        let op = match self.op {
+            Op::AtLeast => ">=",
+            Op::AtMost => "<=",
+            Op::More => ">",
+            Op::Less => "<",
+            Op::Equal => "==",
+        };
+        format!("{op} {}", self.value)
+    }
+}
+
+/// A table or a plot.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// What it is.
+    pub kind: Kind,
+    /// What the rows, groups or the axis are.
+    #[serde(default)]
+    pub x_label: String,
+    /// What the values are.
+    #[serde(default)]
+    pub y_label: String,
+    /// Logarithmic.
+    #[serde(default)]
+    pub log: bool,
+    /// Rows, groups or points.
+    pub x: Vec<X>,
+    /// Columns, bars or lines.
+    pub series: Vec<Series>,
+}
+
+/// The kinds of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A row for each x, a column for each series.
+    Table,
+    /// A group for each x, a bar for each series.
+    Bar,
+    /// A point for each x, a line for each series.
+    Line,
+}
+
+/// A row, group or point.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum X {
+    /// A number.
+    Number(f64),
+    /// A name.
+    Text(String),
+}
+
+impl X {
+    /// As it stands in an expression and in a table.
+    pub fn text(&self) -> String {
+        match self {
+            X::Number(number) => number.to_string(),
+            X::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A column, the bars of one colour, or a line.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Its name.
+    pub label: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// The expression, with {x} for the row, group or point.
+    pub y: String,
+}
+
+impl Series {
+    /// The expression for one x.
+    pub fn at(&self, x: &X) -> Result<Expr, String> {
+        Expr::parse(&self.y.replace("{x}", &x.text()))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn bench() -> Config {
+    Config::Bench
+}
+
+/// The papers' figures, by ITEM/VALUE; a text where the paper gives no number.
+#[derive(Debug, Default)]
+pub struct Papers(BTreeMap<String, Option<f64>>);
+
+impl Papers {
+    /// Reads `experiments/papers.toml`.
+    pub fn read(path: &Path) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct File {
+            #[serde(default)]
+            item: Vec<Item>,
+        }
+        #[derive(Deserialize)]
+        struct Item {
+            id: String,
+            #[serde(default)]
+            values: Vec<Value>,
+        }
+        #[derive(Deserialize)]
+        struct Value {
+            name: String,
+            value: toml::Value,
+        }
+        if !path.exists() {
+            return Ok(Papers::default());
+        }
+        let file: File = toml::from_str(&files::read(path)?)
+            .with_context(|| format!("{} does not hold papers' figures", path.display()))?;
+        let mut found = BTreeMap::new();
+        for item in file.item {
+            found.insert(item.id.clone(), None);
+            for value in item.values {
+                let number = match value.value {
+                    toml::Value::Integer(number) => Some(number as f64),
+                    toml::Value::Float(number) => Some(number),
+                    _ => None,
+                };
+                found.insert(format!("{}/{}", item.id, value.name), number);
+            }
+        }
+        Ok(Papers(found))
+    }
+
+    /// The figure; an outer nothing where there is no such id.
+    pub fn get(&self, id: &str) -> Option<Option<f64>> {
+        self.0.get(id).copied()
+    }
+
+    fn require(&self, id: &str) -> Result<()> {
+        if self.get(id).is_none() {
+            bail!("experiments/papers.toml has no `{id}`");
+        }
+        Ok(())
+    }
+}
+
+/// The names of all experiments, sorted.
+pub fn names(lab: &Lab) -> Result<Vec<String>> {
+    Ok(files::with_suffix(&lab.path("experiments"), ".toml")?
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .filter(|name| name != "papers")
+        .collect())
+}
+
+/// The papers' figures of this checkout.
+pub fn papers(lab: &Lab) -> Result<Papers> {
+    Papers::read(&lab.path("experiments/papers.toml"))
+}
+
+/// Reads an experiment and checks all of it.
+pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
+    let path = lab.path(&format!("experiments/{name}.toml"));
+    if !path.is_file() || name == "papers" {
+        bail!(
+            "there is no experiment `{name}`; `cohort lab list` shows those that there are: {}",
+            names(lab)?.join(", ")
+        );
+    }
+    let text = files::read(&path)?;
+    let experiment: Experiment = toml::from_str(&text)
+        .with_context(|| format!("{} is not an experiment", path.display()))?;
+    experiment
+        .validate(name, papers)
+        .with_context(|| format!("{} has a mistake", path.display()))?;
+    Ok(experiment)
+}
+
+impl Experiment {
+    fn validate(&self, file: &str, papers: &Papers) -> Result<()> {
+        if self.name != file {
+            bail!("its name is `{}` and its file's `{file}`", self.name);
+        }
+        if self.guest.icount && self.guest.cpus != 1 {
+            bail!("counting instructions needs `cpus = 1`");
+        }
+        if self.variants.is_empty() {
+            bail!("it has no [[variant]]");
+        }
+        for (number, variant) in self.variants.iter().enumerate() {
+            let name = &variant.name;
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            if name.is_empty() || !name.chars().all(plain) {
+                bail!("the variant's name `{name}` may hold a-z, 0-9 and - only");
+            }
+            if self.variants[..number].iter().any(|v| v.name == *name) {
+                bail!("two variants are named {name}");
+            }
+            if variant.rounds == 0 {
+                bail!("the variant {name} has no rounds");
+            }
+        }
+        for id in &self.paper {
+            papers.require(id)?;
+        }
+        for check in &self.checks {
+            if let Some(PaperRef::Id(id)) = &check.paper {
+                papers
+                    .require(id)
+                    .with_context(|| format!("the check `{}`", check.name))?;
+            }
+            Expr::parse(&check.measured)
+                .and_then(|expr| self.known(&expr, papers))
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("the check `{}`", check.name))?;
+        }
+        for figure in &self.figures {
+            for x in &figure.x {
+                if figure.kind == Kind::Line && matches!(x, X::Text(_)) {
+                    bail!(
+                        "the figure `{}` is a line and needs numbers as x",
+                        figure.title
+                    );
+                }
+                for series in &figure.series {
+                    series
+                        .at(x)
+                        .and_then(|expr| self.known(&expr, papers))
+                        .map_err(anyhow::Error::msg)
+                        .with_context(|| {
+                            format!("the figure `{}`, series `{}`", figure.title, series.label)
+                        })?;
+                }
+            }
+        }
+        // The job's format has its own rules; better now than after a build.
+        for kernel in self.kernels() {
+            super::job::write(&self.steps(kernel))?;
+        }
+        Ok(())
+    }
+
+    fn known(&self, expr: &Expr, papers: &Papers) -> Result<(), String> {
+        let mut wrong = None;
+        let mut unknown_paper = None;
+        expr.names(
+            &mut |name| {
+                if !self.variants.iter().any(|variant| variant.name == name) {
+                    wrong = Some(format!("there is no variant `{name}`"));
+                }
+            },
+            &mut |id| {
+                if papers.get(id).is_none() {
+                    unknown_paper = Some(format!("experiments/papers.toml has no `{id}`"));
+                }
+            },
+        );
+        wrong.or(unknown_paper).map_or(Ok(()), Err)
+    }
+
+    /// The kernels that it boots, each once.
+    pub fn kernels(&self) -> Vec<Config> {
+        let mut found = Vec::new();
+        for variant in &self.variants {
+            if !found.contains(&variant.kernel) {
+                found.push(variant.kernel);
+            }
+        }
+        found
+    }
+
+    /// The job for one kernel: set-up and rounds of all its variants.
+    pub fn steps(&self, kernel: Config) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for variant in self.variants.iter().filter(|v| v.kernel == kernel) {
+            let timeout = variant.timeout.unwrap_or(self.guest.timeout);
+            for (number, command) in variant.setup.iter().enumerate() {
+                steps.push(Step::new(
+                    format!("{}.setup-{}", variant.name, number + 1),
+                    timeout,
+                    command,
+                ));
+            }
+            for round in 1..=variant.rounds {
+                steps.push(Step::new(
+                    format!("{}.{round}", variant.name),
+                    timeout,
+                    &variant.command,
+                ));
+            }
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// An experiment in which all checks pass validation.
+    pub const GOOD: &str = r#"
+name = "demo"
+title = "A demonstration"
+about = "Two ways."
+paper = ["p.t4"]
+[guest]
+memory = 256
+icount = true
+timeout = 60
+[[variant]]
+name = "stock"
+setup = ["put /sys/a never"]
+command = "fork-cost"
+rounds = 2
+[[variant]]
+name = "pure"
+kernel = "pristine"
+command = "fork-cost"
+timeout = 5
+[[check]]
+name = "speed-up"
+unit = "x"
+measured = "min(stock:fork) / min(pure:fork)"
+paper = "p.t4/speed-up"
+aim = { op = ">=", value = 3 }
+[[figure]]
+title = "Table 4"
+kind = "table"
+x = ["stock", "pure"]
+series = [{ label = "fork", y = "min({x}:fork)" }]
+"#;
+
+    const PAPERS: &str = "[[item]]\nid = \"p.t4\"\nvalues = [ { name = \"speed-up\", value = 2.1 \
+        }, { name = \"words\", value = \"many\" } ]\n";
+
+    fn fake(text: &str) -> (tempfile::TempDir, Lab) {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        files::write(&lab.path("experiments/demo.toml"), text.as_bytes()).unwrap();
+        files::write(&lab.path("experiments/papers.toml"), PAPERS.as_bytes()).unwrap();
+        (dir, lab)
+    }
+
+    fn error_of(text: &str) -> String {
+        let (_dir, lab) = fake(text);
+        let papers = papers(&lab).unwrap();
+        format!("{:#}", load(&lab, "demo", &papers).unwrap_err())
+    }
+
+    #[test]
+    fn an_experiment_is_read_and_becomes_jobs() {
+        let (_dir, lab) = fake(GOOD);
+        let papers = papers(&lab).unwrap();
+        assert_eq!(papers.get("p.t4/speed-up"), Some(Some(2.1)));
+        assert_eq!(papers.get("p.t4/words"), Some(None));
+        assert_eq!(papers.get("p.t4/none"), None);
+        let experiment = load(&lab, "demo", &papers).unwrap();
+        assert_eq!(experiment.kernels(), [Config::Bench, Config::Pristine]);
+        let names: Vec<_> = experiment
+            .steps(Config::Bench)
+            .into_iter()
+            .map(|step| step.name)
+            .collect();
+        assert_eq!(names, ["stock.setup-1", "stock.1", "stock.2"]);
+        assert_eq!(experiment.steps(Config::Pristine)[0].timeout, 5);
+        assert_eq!(super::names(&lab).unwrap(), ["demo"]);
+    }
+
+    #[test]
+    fn a_missing_experiment_lists_those_that_there_are() {
+        let (_dir, lab) = fake(GOOD);
+        let error = load(&lab, "nope", &Papers::default())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`nope`") && error.contains("demo"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let change = |from: &str, to: &str| {
+            assert!(GOOD.contains(from), "{from}");
+            error_of(&GOOD.replacen(from, to, 1))
+        };
+        for (error, word) in [
+            (error_of("name = "), "demo.toml is not an experiment"),
+            (change("memory = 256", "memry = 256"), "memry"),
+            (change("name = \"demo\"", "name = \"other\""), "`other`"),
+            (
+                change("icount = true", "icount = true\ncpus = 2"),
+                "cpus = 1",
+            ),
+            (
+                change("min(pure:fork)", "min(none:fork)"),
+                "no variant `none`",
+            ),
+            (change("min(stock:fork)", "least(stock:fork)"), "least"),
+            (change("p.t4/speed-up", "p.t4/slow-down"), "p.t4/slow-down"),
+            (change("\"p.t4\"]", "\"p.t9\"]"), "p.t9"),
+            (change("op = \">=\"", "op = \"=>\""), "=>"),
+            (change("name = \"pure\"", "name = \"stock\""), "named stock"),
+            (change("name = \"pure\"", "name = \"Pure.1\""), "Pure.1"),
+            (change("rounds = 2", "rounds = 0"), "no rounds"),
+            (
+                change("kind = \"table\"", "kind = \"line\""),
+                "numbers as x",
+            ),
+            (change("{x}:fork", "{x}x:fork"), "no variant `stockx`"),
+            (
+                change("kernel = \"pristine\"", "kernel = \"prestine\""),
+                "prestine",
+            ),
+        ] {
+            assert!(error.contains(word), "no {word} in: {error}");
+            assert!(error.contains("demo.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn aims_compare_as_they_read() {
+        let aim = |op, value| Aim { op, value };
+        assert!(aim(Op::AtLeast, 3.0).met(3.0) && !aim(Op::AtLeast, 3.0).met(2.9));
+        assert!(aim(Op::AtMost, 3.0).met(3.0) && !aim(Op::AtMost, 3.0).met(3.1));
+        assert!(aim(Op::More, 3.0).met(3.1) && !aim(Op::More, 3.0).met(3.0));
+        assert!(aim(Op::Less, 3.0).met(2.9) && !aim(Op::Less, 3.0).met(3.0));
+        assert!(aim(Op::Equal, 1.0).met(1.0) && !aim(Op::Equal, 1.0).met(2.0));
+        assert_eq!(aim(Op::AtLeast, 3.0).text(), ">= 3");
+    }
+
+    #[test]
+    fn every_experiment_of_the_project_is_without_mistake() {
+        let lab = Lab {
+            root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            tarball: PathBuf::from("none"),
+        };
+        let papers = papers(&lab).unwrap();
+        for name in super::names(&lab).unwrap() {
+            let experiment = load(&lab, &name, &papers).unwrap_or_else(|e| panic!("{e:#}"));
+            if let Some(rootfs) = &experiment.guest.rootfs {
+                super::super::rootfs::recipe(&lab, rootfs).unwrap_or_else(|e| panic!("{e:#}"));
+            }
+        }
+    }
+}

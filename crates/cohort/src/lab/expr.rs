@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The small language in which an experiment says what a figure is.
+//!
+//! Numbers, `+ - * / ( )`, `VARIANT:METRIC` where the metric has one value, a reducer of one
+//! `VARIANT:METRIC` where it has many, and `paper("ITEM/VALUE")`. Parsing is apart from
+//! evaluating, so that a mistake is found when the file is read and not after an hour's run.
+
+use std::fmt;
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// A number.
+    Number(f64),
+    /// A figure of a paper.
+    Paper(String),
+    /// A metric of a variant, made one number.
+    Metric {
+        /// How.
+        reduce: Reduce,
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+    },
+    /// Two operands.
+    Binary(Box<Expr>, char, Box<Expr>),
+}
+
+/// How many values become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduce {
+    /// There must be one only.
+    Only,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The middle one.
+    Median,
+    /// The arithmetic mean.
+    Mean,
+    /// All together.
+    Sum,
+    /// How many there are.
+    Count,
+    /// The first printed.
+    First,
+    /// The last printed.
+    Last,
+}
+
+impl Reduce {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "min" => Reduce::Min,
+            "max" => Reduce::Max,
+            "median" => Reduce::Median,
+            "mean" => Reduce::Mean,
+            "sum" => Reduce::Sum,
+            "count" => Reduce::Count,
+            "first" => Reduce::First,
+            "last" => Reduce::Last,
+            _ => return None,
+        })
+    }
+
+    /// The values made one number.
+    pub fn apply(self, values: &[f64]) -> Result<f64, String> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let sum: f64 = values.iter().sum();
+        let (Some(&first), Some(&last)) = (values.first(), values.last()) else {
+            return if self == Reduce::Count {
+                Ok(0.0)
+            } else {
+                Err("it has no value".into())
+            };
+        };
+        let middle = sorted.len() / 2;
+        Ok(match self {
+            Reduce::Only if values.len() > 1 => {
+                return Err(format!(
+                    "it has {} values: say min(), median() or another",
+                    values.len()
+                ));
+            }
+            Reduce::Only | Reduce::First => first,
+            Reduce::Last => last,
+            Reduce::Min => sorted[0],
+            Reduce::Max => sorted[sorted.len() - 1],
+            Reduce::Median if sorted.len() % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+            Reduce::Median => sorted[middle],
+            Reduce::Mean => sum / values.len() as f64,
+            Reduce::Sum => sum,
+            Reduce::Count => values.len() as f64,
+        })
+    }
+}
+
+/// Where an expression's figures come from.
+pub trait Figures {
+    /// The values of a metric of a variant, or why there are none.
+    fn values(&self, variant: &str, metric: &str) -> Result<Vec<f64>, String>;
+    /// A paper's figure, or why there is none.
+    fn paper(&self, id: &str) -> Result<f64, String>;
+}
+
+impl Expr {
+    /// Reads an expression; the error says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let tokens = tokens(text)?;
+        let mut parser = Parser { tokens, at: 0 };
+        let expr = parser.sum()?;
+        match parser.next() {
+            None => Ok(expr),
+            Some(token) => Err(format!("unexpected {token} in `{text}`")),
+        }
+        .map_err(|error| format!("{error} (`{text}`)"))
+    }
+
+    /// The expression's value, or in words why it has none.
+    pub fn evaluate(&self, figures: &dyn Figures) -> Result<f64, String> {
+        let value = match self {
+            Expr::Number(number) => *number,
+            Expr::Paper(id) => figures.paper(id)?,
+            Expr::Metric {
+                reduce,
+                variant,
+                metric,
+            } => {
+                let values = figures.values(variant, metric)?;
+                reduce
+                    .apply(&values)
+                    .map_err(|why| format!("{variant}:{metric}: {why}"))?
+            }
+            Expr::Binary(left, operator, right) => {
+                let (left, right) = (left.evaluate(figures)?, right.evaluate(figures)?);
+                match operator {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    _ if right == 0.0 => return Err("a division by zero".into()),
+                    _ => left / right,
+                }
+            }
+        };
+        Ok(value)
+    }
+
+    /// Calls `each` for every variant and every paper figure that is named.
+    pub fn names(&self, variant: &mut dyn FnMut(&str), paper: &mut dyn FnMut(&str)) {
+        match self {
+            Expr::Number(_) => {}
+            Expr::Paper(id) => paper(id),
+            Expr::Metric { variant: name, .. } => variant(name),
+            Expr::Binary(left, _, right) => {
+                left.names(variant, paper);
+                right.names(variant, paper);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Number(f64),
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Token::Number(number) => write!(f, "{number}"),
+            Token::Word(word) => f.write_str(word),
+            Token::Text(text) => write!(f, "\"{text}\""),
+            Token::Sign(sign) => write!(f, "`{sign}`"),
+        }
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let used = if first == '"' {
+            let end = rest[1..]
+                .find('"')
+                .ok_or_else(|| format!("a text without its end in `{text}`"))?;
+            found.push(Token::Text(rest[1..=end].to_string()));
+            end + 2
+        } else if first.is_ascii_alphanumeric() {
+            // A name may begin with a digit and hold hyphens: a minus stands apart.
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || "._:-".contains(c)))
+                .unwrap_or(rest.len());
+            let word = &rest[..end];
+            found.push(match word.parse::<f64>() {
+                Ok(number) if first.is_ascii_digit() => Token::Number(number),
+                _ => Token::Word(word.to_string()),
+            });
+            end
+        } else if "+-*/()".contains(first) {
+            found.push(Token::Sign(first));
+            1
+        } else {
+            return Err(format!("unexpected `{first}` in `{text}`"));
+        };
+        rest = rest[used..].trim_start();
+    }
+    Ok(found)
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl Parser {
+    fn next(&mut self) -> Option<Token> {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        token
+    }
+
+    fn sign(&mut self, signs: &str) -> Option<char> {
+        match self.tokens.get(self.at) {
+            Some(Token::Sign(sign)) if signs.contains(*sign) => {
+                self.at += 1;
+                Some(*sign)
+            }
+            _ => None,
+        }
+    }
+
+    fn sum(&mut self) -> Result<Expr, String> {
+        let mut left = self.product()?;
+        while let Some(sign) = self.sign("+-") {
+            left = Expr::Binary(Box::new(left), sign, Box::new(self.product()?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Expr, String> {
+        let mut left = self.operand()?;
+        while let Some(sign) = self.sign("*/") {
+            left = Expr::Binary(Box::new(left), sign, Box::new(self.operand()?));
+        }
+        Ok(left)
+    }
+
+    fn operand(&mut self) -> Result<Expr, String> {
+        match self.next() {
+            Some(Token::Number(number)) => Ok(Expr::Number(number)),
+            Some(Token::Sign('-')) => Ok(Expr::Binary(
+                Box::new(Expr::Number(0.0)),
+                '-',
+                Box::new(self.operand()?),
+            )),
+            Some(Token::Sign('(')) => {
+                let expr = self.sum()?;
+                self.close()?;
+                Ok(expr)
+            }
+            Some(Token::Word(word)) if word.contains(':') => metric(&word, Reduce::Only),
+            Some(Token::Word(word)) => self.call(&word),
+            Some(token) => Err(format!("unexpected {token}")),
+            None => Err("the expression ends too early".into()),
+        }
+    }
+
+    fn call(&mut self, name: &str) -> Result<Expr, String> {
+        let reduce = Reduce::named(name);
+        if reduce.is_none() && name != "paper" {
+            return Err(format!(
+                "`{name}` is neither VARIANT:METRIC nor one of min, max, median, mean, sum, \
+                 count, first, last, paper"
+            ));
+        }
+        if self.sign("(").is_none() {
+            return Err(format!("{name} needs its argument in parentheses"));
+        }
+        let expr = match (reduce, self.next()) {
+            (Some(reduce), Some(Token::Word(word))) => metric(&word, reduce)?,
+            (None, Some(Token::Text(id))) => Expr::Paper(id),
+            (Some(_), _) => return Err(format!("{name}() takes one VARIANT:METRIC")),
+            (None, _) => return Err("paper() takes one text, \"ITEM/VALUE\"".into()),
+        };
+        self.close()?;
+        Ok(expr)
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        self.sign(")")
+            .map(|_| ())
+            .ok_or_else(|| "a `)` is missing".to_string())
+    }
+}
+
+fn metric(word: &str, reduce: Reduce) -> Result<Expr, String> {
+    match word.split_once(':') {
+        Some((variant, metric)) if !variant.is_empty() && !metric.is_empty() => Ok(Expr::Metric {
+            reduce,
+            variant: variant.to_string(),
+            metric: metric.to_string(),
+        }),
+        _ => Err(format!("`{word}` is not VARIANT:METRIC")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed;
+
+    impl Figures for Fixed {
+        fn values(&self, variant: &str, metric: &str) -> Result<Vec<f64>, String> {
+            match (variant, metric) {
+                ("stock", "fork-1mb") => Ok(vec![30.0, 10.0, 20.0, 60.0]),
+                ("shared", "fork-1mb") => Ok(vec![5.0]),
+                ("shared", "none") => Ok(vec![0.0]),
+                _ => Err(format!("{variant} printed no {metric}")),
+            }
+        }
+        fn paper(&self, id: &str) -> Result<f64, String> {
+            match id {
+                "p.t4/speed-up" => Ok(2.1),
+                _ => Err(format!("no {id}")),
+            }
+        }
+    }
+
+    fn value(text: &str) -> Result<f64, String> {
+        Expr::parse(text)?.evaluate(&Fixed)
+    }
+
+    #[test]
+    fn arithmetic_follows_the_usual_precedence() {
+        for (text, expected) in [
+            ("1 + 2 * 3", 7.0),
+            ("(1 + 2) * 3", 9.0),
+            ("10 - 4 - 3", 3.0),
+            ("100 * (1 - 1 / 4)", 75.0),
+            ("-2 + 5", 3.0),
+            ("2.5", 2.5),
+        ] {
+            assert_eq!(value(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn reducers_make_one_number_of_many() {
+        for (text, expected) in [
+            ("min(stock:fork-1mb)", 10.0),
+            ("max(stock:fork-1mb)", 60.0),
+            ("median(stock:fork-1mb)", 25.0),
+            ("mean(stock:fork-1mb)", 30.0),
+            ("sum(stock:fork-1mb)", 120.0),
+            ("count(stock:fork-1mb)", 4.0),
+            ("first(stock:fork-1mb)", 30.0),
+            ("last(stock:fork-1mb)", 60.0),
+            ("min(stock:fork-1mb) / shared:fork-1mb", 2.0),
+            ("paper(\"p.t4/speed-up\") * 2", 4.2),
+        ] {
+            assert_eq!(value(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_says_why() {
+        for (text, word) in [
+            ("stock:fork-1mb", "4 values"),
+            ("other:fork-1mb", "printed no"),
+            ("1 / shared:none", "division by zero"),
+            ("paper(\"p.t5/x\")", "no p.t5/x"),
+        ] {
+            let why = value(text).unwrap_err();
+            assert!(why.contains(word), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_found_when_reading() {
+        for (text, word) in [
+            ("", "ends too early"),
+            ("1 +", "ends too early"),
+            ("(1", "`)` is missing"),
+            ("1 2", "unexpected 2"),
+            ("fork", "neither"),
+            ("least(stock:x)", "least"),
+            ("min stock:x", "parentheses"),
+            ("min(3)", "VARIANT:METRIC"),
+            ("paper(x)", "one text"),
+            ("stock:", "VARIANT:METRIC"),
+            ("a:b ^ 2", "unexpected `^`"),
+            ("paper(\"x)", "without its end"),
+        ] {
+            let error = Expr::parse(text).unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_names_in_an_expression_are_found() {
+        let expr = Expr::parse("min(a:x) / b:y + paper(\"p/q\")").unwrap();
+        let (mut variants, mut papers) = (Vec::new(), Vec::new());
+        expr.names(&mut |name| variants.push(name.to_string()), &mut |id| {
+            papers.push(id.to_string())
+        });
+        assert_eq!(variants, ["a", "b"]);
+        assert_eq!(papers, ["p/q"]);
+    }
+}

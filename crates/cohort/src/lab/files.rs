@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Small file helpers: everything that is written appears whole or not at all.
+
+use anyhow::{Context, Result};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// All regular files below `path` (or `path` itself), sorted by name.
+pub fn walk(path: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut todo = vec![path.to_path_buf()];
+    while let Some(path) = todo.pop() {
+        let meta = path
+            .metadata()
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        if meta.is_dir() {
+            let entries =
+                fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            for entry in entries {
+                todo.push(
+                    entry
+                        .with_context(|| format!("cannot read {}", path.display()))?
+                        .path(),
+                );
+            }
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The files directly in `dir` whose names end in `suffix`, sorted; none if there is no `dir`.
+pub fn with_suffix(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry
+            .with_context(|| format!("cannot read {}", dir.display()))?
+            .path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_file() && name.ends_with(suffix) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Reads a text file, with an error that names it.
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Writes a file so that it is there whole or not at all, whenever we are stopped.
+pub fn write(path: &Path, content: &[u8]) -> Result<()> {
+    write_mode(path, content, 0o644)
+}
+
+/// As [`write`], with the file's mode.
+pub fn write_mode(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    make_parent(path)?;
+    let new = sibling(path, ".new");
+    let result = fs::write(&new, content)
+        .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&new, path));
+    result.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a file only if that changes it, so that `make` sees the old time otherwise.
+/// Tells whether it was written.
+pub fn write_if_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool> {
+    let same = fs::read(path).is_ok_and(|old| old == content)
+        && path
+            .metadata()
+            .is_ok_and(|meta| meta.permissions().mode() & 0o777 == mode);
+    if !same {
+        write_mode(path, content, mode)?;
+    }
+    Ok(!same)
+}
+
+/// Creates a directory and those above it.
+pub fn make_dir(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// Removes a file or a directory with all in it; what is not there is fine.
+pub fn remove(path: &Path) -> Result<()> {
+    let result = if path.is_symlink() || path.is_file() {
+        fs::remove_file(path)
+    } else if path.exists() {
+        fs::remove_dir_all(path)
+    } else {
+        Ok(())
+    };
+    result.with_context(|| format!("cannot remove {}", path.display()))
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), make_dir)
+}
+
+/// `path` with `suffix` added to its name.
+pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+/// A lock that lasts as long as this value: other runs of the lab wait for it.
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock `path`, saying `waiting_for` where another run holds it.
+    pub fn take(path: &Path, waiting_for: &str) -> Result<Self> {
+        make_parent(path)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .with_context(|| format!("cannot open the lock {}", path.display()))?;
+        if !flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
+            eprintln!("waiting for {waiting_for} of another run to end ...");
+            if !flock(&file, libc::LOCK_EX) {
+                return Err(std::io::Error::last_os_error())
+                    .with_context(|| format!("cannot take the lock {}", path.display()));
+            }
+        }
+        Ok(Lock { _file: file })
+    }
+}
+
+fn flock(file: &File, how: libc::c_int) -> bool {
+    // SAFETY: the descriptor is open as long as `file` is borrowed.
+    unsafe { libc::flock(file.as_raw_fd(), how) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unchanged_file_keeps_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/down/file");
+        assert!(write_if_changed(&path, b"one", 0o644).unwrap());
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        assert!(!write_if_changed(&path, b"one", 0o644).unwrap());
+        assert_eq!(path.metadata().unwrap().modified().unwrap(), old);
+        assert!(write_if_changed(&path, b"two", 0o644).unwrap());
+        assert!(write_if_changed(&path, b"two", 0o755).unwrap());
+        assert!(!sibling(&path, ".new").exists());
+    }
+
+    #[test]
+    fn an_unwritable_place_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("plain");
+        fs::write(&file, "").unwrap();
+        let error = format!("{:#}", write(&file.join("below"), b"x").unwrap_err());
+        assert!(error.contains("plain"), "{error}");
+    }
+
+    #[test]
+    fn removing_what_is_not_there_is_fine() {
+        let dir = tempfile::tempdir().unwrap();
+        remove(&dir.path().join("nothing")).unwrap();
+        let full = dir.path().join("full");
+        write(&full.join("file"), b"x").unwrap();
+        remove(&full).unwrap();
+        assert!(!full.exists());
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lab: builds the kernels, boots them under QEMU, tests and measures them.
+//!
+//! Everything that it makes is below `out/`, is there whole or not at all, and is reused as
+//! long as what it was made from is the same.
+
+mod apt;
+mod build;
+mod cpio;
+mod experiment;
+mod expr;
+mod files;
+mod guest;
+mod hash;
+mod job;
+mod kconfig;
+mod plot;
+mod process;
+mod programs;
+mod progress;
+mod protocol;
+mod report;
+mod results;
+mod rootfs;
+mod selftest;
+mod series;
+mod setup;
+mod show;
+mod source;
+
+use anyhow::{Context, Result, bail};
+use build::Config;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `cohort lab`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The checkout; by default the one around the working directory or this program.
+    #[arg(long, value_name = "DIR", global = true)]
+    root: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Check the machine and install the packages that are missing.
+    Setup,
+    /// Build a kernel.
+    Build {
+        /// What it is for.
+        #[arg(long, value_enum, default_value_t = Config::Bench)]
+        config: Config,
+        /// Debian's source unchanged, to compare with; the same as `--config pristine`.
+        #[arg(long, conflicts_with = "config")]
+        pristine: bool,
+    },
+    /// Make a root file system for the guest.
+    Rootfs {
+        /// A recipe of guest/rootfs.
+        name: String,
+    },
+    /// Boot a guest with a shell on this terminal.
+    Shell {
+        /// The kernel.
+        #[arg(long, value_enum, default_value_t = Config::Bench)]
+        config: Config,
+        /// The root file system.
+        #[arg(long, default_value = "base")]
+        rootfs: String,
+        /// Memory in MB.
+        #[arg(long, default_value_t = 2048)]
+        memory: u64,
+        /// More words for the kernel's command line.
+        #[arg(long, default_value = "")]
+        cmdline: String,
+    },
+    /// Run the kernel's selftests in a guest; fails when one fails.
+    Test {
+        /// The kernel.
+        #[arg(long, value_enum, default_value_t = Config::Debug)]
+        config: Config,
+        /// Only the test programs whose names hold this.
+        #[arg(long)]
+        filter: Option<String>,
+    },
+    /// Run experiments and write their results.
+    Run {
+        /// Names of `cohort lab list`.
+        #[arg(required = true, value_name = "EXPERIMENT")]
+        experiments: Vec<String>,
+    },
+    /// List the experiments and what came of them last.
+    List,
+    /// Write all results as one page and as the README's table.
+    Report,
+    /// Remove everything that the lab built; results stay unless --all.
+    Clean {
+        /// Results too.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// A checkout of the project, and where the machine keeps the kernel's source.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    /// The checkout.
+    pub root: PathBuf,
+    /// The kernel's packed source.
+    pub tarball: PathBuf,
+}
+
+impl Lab {
+    /// The lab of the checkout `root`, or of the one that is found.
+    pub fn find(root: Option<PathBuf>) -> Result<Self> {
+        let root = match root {
+            Some(root) => root,
+            None => {
+                let here = std::env::current_dir().context("cannot tell the working directory")?;
+                let program = std::env::current_exe().unwrap_or_default();
+                here.ancestors()
+                    .chain(program.ancestors())
+                    .find(|dir| is_checkout(dir))
+                    .map(Path::to_path_buf)
+                    .context(
+                        "no checkout of Cohort here: run this in one, or name it with --root",
+                    )?
+            }
+        };
+        if !is_checkout(&root) {
+            bail!(
+                "{} is no checkout of Cohort: it has no kernel/config",
+                root.display()
+            );
+        }
+        let root = root
+            .canonicalize()
+            .with_context(|| format!("cannot read {}", root.display()))?;
+        // make takes a name with a space for two, and mmdebstrap one with a colon.
+        if root.to_string_lossy().contains([' ', ':', ',']) {
+            bail!(
+                "the checkout's path {} holds a space, a colon or a comma, which kernel builds do \
+                 not take: move it",
+                root.display()
+            );
+        }
+        Ok(Lab {
+            root,
+            tarball: PathBuf::from(source::TARBALL),
+        })
+    }
+
+    /// A path in the checkout.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// A path below `out/`.
+    pub fn out(&self, path: &str) -> PathBuf {
+        self.root.join("out").join(path)
+    }
+
+    /// The log of a step.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.out(&format!("logs/{name}.log"))
+    }
+}
+
+fn is_checkout(dir: &Path) -> bool {
+    dir.join("kernel/config").is_dir() && dir.join("Cargo.toml").is_file()
+}
+
+/// Runs a subcommand.
+pub fn main(args: Args) -> Result<ExitCode> {
+    let lab = Lab::find(args.root)?;
+    if !matches!(args.command, Command::Shell { .. }) {
+        // Children end with us, and what is half-written has another name until it is whole.
+        ctrlc::set_handler(|| {
+            eprintln!("\ncohort: interrupted; the same command goes on where it stopped");
+            std::process::exit(130);
+        })
+        .context("cannot set up ^C")?;
+    }
+    match args.command {
+        Command::Setup => setup::setup(&lab)?,
+        Command::Build { config, pristine } => {
+            let config = if pristine { Config::Pristine } else { config };
+            let kernel = build::build(&lab, config)?;
+            println!("Linux {}: {}", kernel.describe(), kernel.image.display());
+        }
+        Command::Rootfs { name } => println!("{}", rootfs::image(&lab, &name)?.display()),
+        Command::Shell {
+            config,
+            rootfs,
+            memory,
+            cmdline,
+        } => shell(&lab, config, &rootfs, memory, &cmdline)?,
+        Command::Test { config, filter } => {
+            let count = selftest::test(&lab, config, filter.as_deref())?;
+            let skipped = match count.skipped {
+                0 => String::new(),
+                skipped => format!(", {skipped} skipped"),
+            };
+            println!("{} passed, {} failed{skipped}", count.passed, count.failed);
+            if count.failed > 0 {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Run { experiments } => run(&lab, &experiments)?,
+        Command::List => list(&lab)?,
+        Command::Report => {
+            let (page, table) = report::report(&lab)?;
+            println!("{}\n{}", page.display(), table.display());
+        }
+        Command::Clean { all } => clean(&lab, all)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(lab: &Lab, names: &[String]) -> Result<()> {
+    let papers = experiment::papers(lab)?;
+    // All are read before the first is run: a mistyped name should not cost an hour.
+    let experiments = names
+        .iter()
+        .map(|name| experiment::load(lab, name, &papers))
+        .collect::<Result<Vec<_>>>()?;
+    for experiment in &experiments {
+        let results = results::run(lab, experiment, &papers)?;
+        print!("{}", show::results(&results));
+        println!(
+            "The figures are in {}.",
+            lab.out(&format!("results/{}.json", experiment.name))
+                .display()
+        );
+    }
+    Ok(())
+}
+
+fn list(lab: &Lab) -> Result<()> {
+    let papers = experiment::papers(lab)?;
+    let change = source::change_hash(lab)?;
+    let mut lines = Vec::new();
+    for name in experiment::names(lab)? {
+        let experiment = experiment::load(lab, &name, &papers)?;
+        let last = match results::last(lab, &name)? {
+            None => "never".to_string(),
+            Some(results) => {
+                let met = results.checks.iter().filter(|check| check.pass).count();
+                let older = results
+                    .kernels
+                    .iter()
+                    .filter_map(|kernel| kernel.change.as_ref())
+                    .any(|old| *old != change);
+                format!(
+                    "{met} of {} aims met, {}{}",
+                    results.checks.len(),
+                    results.date,
+                    if older { ", with another kernel" } else { "" }
+                )
+            }
+        };
+        lines.push([name, experiment.title, last]);
+    }
+    println!("{}", show::list(&lines));
+    Ok(())
+}
+
+fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) -> Result<()> {
+    let kernel = build::build(lab, config)?;
+    let init = programs::init(lab)?;
+    let mut programs = programs::workloads(lab)?;
+    if config != Config::Pristine {
+        programs.extend(programs::selftests(lab, config)?);
+    }
+    let image = rootfs::image(lab, rootfs)?;
+    eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
+    guest::Spec {
+        name: "shell".into(),
+        kernel: &kernel.image,
+        memory,
+        cpus: 2,
+        icount: false,
+        rootfs: Some(&image),
+        cmdline: format!("lab.shell quiet {cmdline}"),
+        init: &init,
+        programs: &programs,
+        steps: Vec::new(),
+        limit: 0,
+    }
+    .shell(lab)
+}
+
+fn clean(lab: &Lab, all: bool) -> Result<()> {
+    let out = lab.root.join("out");
+    if all {
+        return files::remove(&out);
+    }
+    for part in ["linux", "build", "guest", "rootfs", "run", "logs"] {
+        files::remove(&out.join(part))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_no_checkout_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Lab::find(Some(dir.path().to_path_buf())).unwrap_err();
+        assert!(error.to_string().contains("kernel/config"), "{error}");
+    }
+
+    #[test]
+    fn a_path_that_kernel_builds_do_not_take_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("my checkout");
+        files::write(&root.join("Cargo.toml"), b"").unwrap();
+        files::make_dir(&root.join("kernel/config")).unwrap();
+        let error = Lab::find(Some(root)).unwrap_err().to_string();
+        assert!(error.contains("space"), "{error}");
+    }
+
+    #[test]
+    fn clean_keeps_results_unless_all_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        files::write(&lab.out("results/a.json"), b"{}").unwrap();
+        files::write(&lab.out("build/bench/vmlinux"), b"").unwrap();
+        clean(&lab, false).unwrap();
+        assert!(lab.out("results/a.json").exists() && !lab.out("build").exists());
+        clean(&lab, true).unwrap();
+        assert!(!lab.root.join("out").exists());
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Bars and lines as SVG, drawn to stand inside the report's page.
+
+use super::experiment::{Kind, X};
+use super::results::FigureResult;
+use super::show;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 90.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 48.0;
+const BOTTOM: f64 = 60.0;
+/// Colours that stay apart for colour-blind eyes and in grey.
+const COLOURS: &[&str] = &[
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666666",
+];
+
+/// An axis: from values to the picture.
+struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// An axis that shows all `values`; a linear one begins at zero.
+    fn new(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Self {
+        let values: Vec<f64> = values
+            .filter(|value| value.is_finite() && (!log || *value > 0.0))
+            .collect();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (low, high) = match (values.is_empty(), log) {
+            (true, true) => (1.0, 10.0),
+            (true, false) => (0.0, 1.0),
+            (false, true) => {
+                let low = 10f64.powf(low.log10().floor());
+                (low, 10f64.powf(high.log10().ceil()).max(low * 10.0))
+            }
+            (false, false) => {
+                let step = step(high.max(0.0) - low.min(0.0));
+                let high = (high.max(0.0) / step).ceil() * step;
+                let low = (low.min(0.0) / step).floor() * step;
+                (low, if high > low { high } else { low + step })
+            }
+        };
+        Axis {
+            low,
+            high,
+            log,
+            from,
+            to,
+        }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.log10() - self.low.log10()) / (self.high.log10() - self.low.log10())
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if self.log {
+            let (low, high) = (self.low.log10().round(), self.high.log10().round());
+            let every = ((high - low) / 8.0).ceil().max(1.0);
+            let count = ((high - low) / every).floor() as i32;
+            return (0..=count)
+                .map(|tick| 10f64.powf(low + f64::from(tick) * every))
+                .collect();
+        }
+        let step = step(self.high - self.low);
+        let count = ((self.high - self.low) / step).round() as i32;
+        (0..=count)
+            .map(|tick| self.low + f64::from(tick) * step)
+            .collect()
+    }
+}
+
+/// A round step that divides a range into about five.
+fn step(range: f64) -> f64 {
+    if range <= 0.0 || !range.is_finite() {
+        return 1.0;
+    }
+    let raw = range / 5.0;
+    let power = 10f64.powf(raw.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= raw * 0.999)
+        .unwrap_or(10.0);
+    factor * power
+}
+
+/// The figure as an SVG element; a table has none.
+pub fn svg(figure: &FigureResult) -> Option<String> {
+    let mut body = String::new();
+    let values = figure
+        .series
+        .iter()
+        .flat_map(|series| series.values.iter().flatten().copied());
+    let y = Axis::new(values, figure.log, HEIGHT - BOTTOM, TOP);
+    for tick in y.ticks() {
+        let at = y.at(tick);
+        body.push_str(&format!(
+            "<line x1='{LEFT}' x2='{}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
+             <text x='{}' y='{:.1}' text-anchor='end'>{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            at + 4.0,
+            show::number(tick)
+        ));
+    }
+    match figure.kind {
+        Kind::Table => return None,
+        Kind::Bar => bars(figure, &y, &mut body),
+        Kind::Line => lines(figure, &y, &mut body),
+    }
+    legend(figure, &mut body);
+    body.push_str(&format!(
+        "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>\
+         <text transform='translate(14 {:.1}) rotate(-90)' text-anchor='middle'>{}</text>",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 12.0,
+        escape(&figure.x_label),
+        (TOP + HEIGHT - BOTTOM) / 2.0,
+        escape(&figure.y_label)
+    ));
+    Some(format!(
+        "<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{}'>{body}</svg>",
+        escape(&figure.title)
+    ))
+}
+
+fn bars(figure: &FigureResult, y: &Axis, body: &mut String) {
+    let group = (WIDTH - LEFT - RIGHT) / figure.x.len().max(1) as f64;
+    let bar = group * 0.8 / figure.series.len().max(1) as f64;
+    // The lowest value shown is where a logarithmic bar stands.
+    let ground = y.at(if y.log { y.low } else { 0.0 });
+    for (at, x) in figure.x.iter().enumerate() {
+        let left = LEFT + group * at as f64;
+        for (which, series) in figure.series.iter().enumerate() {
+            let Some(value) = series.values.get(at).copied().flatten() else {
+                continue;
+            };
+            if y.log && value <= 0.0 {
+                continue;
+            }
+            let top = y.at(value);
+            body.push_str(&format!(
+                "<rect x='{:.1}' y='{:.1}' width='{:.1}' height='{:.1}' fill='{}'>\
+                 <title>{}: {} {}</title></rect>",
+                left + group * 0.1 + bar * which as f64,
+                top.min(ground),
+                bar * 0.94,
+                (top - ground).abs().max(0.5),
+                colour(which),
+                escape(&series.label),
+                show::number(value),
+                escape(&series.unit)
+            ));
+        }
+        body.push_str(&format!(
+            "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
+            left + group / 2.0,
+            HEIGHT - BOTTOM + 18.0,
+            escape(&x.text())
+        ));
+    }
+}
+
+fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
+    let number = |x: &X| match x {
+        X::Number(number) => *number,
+        X::Text(_) => f64::NAN,
+    };
+    let x = Axis::new(figure.x.iter().map(number), figure.log, LEFT, WIDTH - RIGHT);
+    for tick in x.ticks() {
+        body.push_str(&format!(
+            "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
+            x.at(tick),
+            HEIGHT - BOTTOM + 18.0,
+            show::number(tick)
+        ));
+    }
+    for (which, series) in figure.series.iter().enumerate() {
+        let points: Vec<(f64, f64, f64)> = figure
+            .x
+            .iter()
+            .zip(&series.values)
+            .filter_map(|(at, value)| Some((number(at), (*value)?)))
+            .filter(|(at, value)| !figure.log || (*at > 0.0 && *value > 0.0))
+            .map(|(at, value)| (x.at(at), y.at(value), value))
+            .collect();
+        let path: Vec<String> = points
+            .iter()
+            .map(|(x, y, _)| format!("{x:.1},{y:.1}"))
+            .collect();
+        body.push_str(&format!(
+            "<polyline points='{}' fill='none' stroke='{}' stroke-width='2'/>",
+            path.join(" "),
+            colour(which)
+        ));
+        for (x, y, value) in points {
+            body.push_str(&format!(
+                "<circle cx='{x:.1}' cy='{y:.1}' r='3.5' fill='{}'><title>{}: {} {}</title></circle>",
+                colour(which),
+                escape(&series.label),
+                show::number(value),
+                escape(&series.unit)
+            ));
+        }
+    }
+}
+
+fn legend(figure: &FigureResult, body: &mut String) {
+    let mut x = LEFT;
+    let mut y = 16.0;
+    for (which, series) in figure.series.iter().enumerate() {
+        // About seven units a letter at the page's font size.
+        let width = 30.0 + 7.0 * series.label.chars().count() as f64;
+        if x + width > WIDTH && x > LEFT {
+            x = LEFT;
+            y += 18.0;
+        }
+        body.push_str(&format!(
+            "<rect x='{x:.1}' y='{:.1}' width='12' height='12' fill='{}'/>\
+             <text x='{:.1}' y='{:.1}'>{}</text>",
+            y - 10.0,
+            colour(which),
+            x + 17.0,
+            y,
+            escape(&series.label)
+        ));
+        x += width;
+    }
+}
+
+fn colour(which: usize) -> &'static str {
+    COLOURS[which % COLOURS.len()]
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('\'', "&#39;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::SeriesResult;
+    use super::*;
+
+    fn figure(kind: Kind, log: bool, x: Vec<X>, values: Vec<Option<f64>>) -> FigureResult {
+        FigureResult {
+            title: "a <b> & 'c'".into(),
+            kind,
+            x_label: "MB".into(),
+            y_label: "instructions".into(),
+            log,
+            x,
+            series: vec![SeriesResult {
+                label: "stock".into(),
+                unit: "".into(),
+                values,
+            }],
+        }
+    }
+
+    #[test]
+    fn an_axis_holds_all_values_between_round_ticks() {
+        let axis = Axis::new([3.0, 47.0].into_iter(), false, 0.0, 100.0);
+        assert_eq!((axis.low, axis.high), (0.0, 50.0));
+        assert_eq!(axis.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(axis.at(25.0), 50.0);
+        let axis = Axis::new([20.0, 3000.0].into_iter(), true, 0.0, 30.0);
+        assert_eq!((axis.low, axis.high), (10.0, 10_000.0));
+        assert!((axis.at(1000.0) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bars_are_drawn_for_the_values_that_there_are() {
+        let text = |name: &str| X::Text(name.into());
+        let bars = figure(
+            Kind::Bar,
+            false,
+            vec![text("a"), text("b"), text("c")],
+            vec![Some(1.0), None, Some(0.0)],
+        );
+        let svg = svg(&bars).unwrap();
+        assert_eq!(svg.matches("<title>").count(), 2);
+        assert!(svg.contains("a &lt;b&gt; &amp; &#39;c&#39;"));
+    }
+
+    #[test]
+    fn a_logarithmic_line_leaves_out_what_has_no_logarithm() {
+        let x = [1.0, 10.0, 100.0].map(X::Number).to_vec();
+        let line = figure(Kind::Line, true, x, vec![Some(0.0), Some(10.0), Some(1e6)]);
+        let svg = svg(&line).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 2);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn an_empty_figure_draws_no_nonsense() {
+        let empty = figure(Kind::Bar, true, vec![X::Text("a".into())], vec![None]);
+        let svg = svg(&empty).unwrap();
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_table_has_no_picture() {
+        assert!(svg(&figure(Kind::Table, false, vec![], vec![])).is_none());
+    }
+}

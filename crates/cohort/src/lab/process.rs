@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Running other programs: with their output in a log, and ending when we end.
+
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Progress is redrawn at least this often while a program is silent.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What a program did since the last look.
+pub enum Event<'a> {
+    /// It printed a line.
+    Line(&'a str),
+    /// It printed nothing.
+    Tick,
+}
+
+/// Makes a child end with `signal` when this process ends in any way: a guest or a compiler
+/// that nobody waits for would hold locks and cores.
+pub fn end_with_us(command: &mut Command, signal: libc::c_int) -> &mut Command {
+    // SAFETY: between fork and exec the closure only makes one system call, which is
+    // async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0);
+            Ok(())
+        })
+    }
+}
+
+/// Starts a command, with an error that names the program and where it comes from.
+pub fn spawn(command: &mut Command) -> Result<Child> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.spawn().with_context(|| {
+        format!("cannot start {name}: it comes with the packages of `cohort lab setup`")
+    })
+}
+
+/// Runs a command with its output going to `log`, calling `each` for every line and at least
+/// every fifth of a second.
+pub fn run_logged(
+    command: &mut Command,
+    log: &Path,
+    mut each: impl FnMut(Event<'_>),
+) -> Result<ExitStatus> {
+    let mut file = create_log(log)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // SIGTERM lets make remove the half-written target it was at.
+    end_with_us(command, libc::SIGTERM);
+    let mut child = spawn(command)?;
+    let (sender, lines) = mpsc::channel();
+    let streams: [Box<dyn std::io::Read + Send>; 2] = [
+        Box::new(child.stdout.take().expect("stdout is piped")),
+        Box::new(child.stderr.take().expect("stderr is piped")),
+    ];
+    for stream in streams {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+    loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => {
+                writeln!(file, "{line}")
+                    .with_context(|| format!("cannot write {}", log.display()))?;
+                each(Event::Line(&line));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => each(Event::Tick),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    child.wait().context("cannot wait for a program")
+}
+
+/// Runs a command to its end with its output in `log`; `what` begins the sentence of failure.
+pub fn run_or_fail(
+    command: &mut Command,
+    log: &Path,
+    what: &str,
+    each: impl FnMut(Event<'_>),
+) -> Result<()> {
+    let status = run_logged(command, log, each)?;
+    if !status.success() {
+        bail!(
+            "{what} ({status}): {}; the full log is {}",
+            last_words(log),
+            log.display()
+        );
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed.
+pub fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name} failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn create_log(log: &Path) -> Result<File> {
+    if let Some(dir) = log.parent() {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    }
+    File::create(log).with_context(|| format!("cannot create {}", log.display()))
+}
+
+/// The line of a log that most likely says why: the first error, else the last line.
+fn last_words(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let error = text.lines().find(|line| {
+        let line = line.to_lowercase();
+        ["error:", "no space left", "e: "]
+            .iter()
+            .any(|word| line.contains(word))
+    });
+    let line = error.or_else(|| text.lines().rfind(|line| !line.trim().is_empty()));
+    line.unwrap_or("it printed nothing").trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_logged_and_seen_line_by_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("logs/a.log");
+        let mut lines = Vec::new();
+        let status = run_logged(
+            Command::new("sh").args(["-c", "echo one; echo two >&2; exit 3"]),
+            &log,
+            |event| {
+                if let Event::Line(line) = event {
+                    lines.push(line.to_string());
+                }
+            },
+        )
+        .unwrap();
+        assert_eq!(status.code(), Some(3));
+        lines.sort();
+        assert_eq!(lines, ["one", "two"]);
+        assert_eq!(std::fs::read_to_string(&log).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn a_failure_names_its_reason_and_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("a.log");
+        let error = run_or_fail(
+            Command::new("sh").args(["-c", "echo mm/x.c:3: error: no; echo make: failed; exit 2"]),
+            &log,
+            "the kernel did not build",
+            |_| (),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.contains("the kernel did not build") && error.contains("mm/x.c:3"),
+            "{error}"
+        );
+        assert!(error.contains("a.log"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = run_logged(
+            &mut Command::new("no-such-program-here"),
+            &dir.path().join("a.log"),
+            |_| (),
+        )
+        .unwrap_err();
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("no-such-program-here") && text.contains("lab setup"),
+            "{text}"
+        );
+    }
+}

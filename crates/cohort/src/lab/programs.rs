@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The programs that go into a guest: its init, the workloads, the kernel's selftests.
+
+use super::build::{self, Config};
+use super::hash::Hasher;
+use super::process::run_or_fail;
+use super::{Lab, files};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the selftests are in the kernel's tree.
+const SELFTESTS: &str = "tools/testing/selftests/cohort";
+
+/// A file for the initramfs.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Where it is in the guest.
+    pub guest_path: String,
+    /// Where it is here.
+    pub file: PathBuf,
+    /// Its mode.
+    pub mode: u32,
+}
+
+impl Program {
+    /// The last part of its path: its name as a command.
+    pub fn name(&self) -> &str {
+        self.guest_path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// Builds the guest's init from all of `guest/init/*.c`.
+pub fn init(lab: &Lab) -> Result<PathBuf> {
+    let sources = files::with_suffix(&lab.path("guest/init"), ".c")?;
+    if sources.is_empty() {
+        bail!(
+            "there is no guest/init/*.c in {}: the checkout is incomplete",
+            lab.root.display()
+        );
+    }
+    let target = lab.out("guest/init");
+    compile(
+        lab,
+        &sources,
+        &lab.path("guest/init"),
+        &target,
+        Link::Static,
+    )?;
+    Ok(target)
+}
+
+/// Builds every workload and lists them with the files beside them.
+pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
+    let dir = lab.path("guest/workloads");
+    let mut programs = Vec::new();
+    for source in files::with_suffix(&dir, ".c")? {
+        let name = source.file_name().unwrap_or_default().to_string_lossy();
+        let (name, link) = match name.strip_suffix(".dyn.c") {
+            Some(name) => (name.to_string(), Link::Dynamic),
+            None => (name.trim_end_matches(".c").to_string(), Link::Static),
+        };
+        let target = lab.out(&format!("guest/bin/{name}"));
+        compile(lab, &[source], &dir, &target, link)?;
+        programs.push(Program {
+            guest_path: format!("/lab/bin/{name}"),
+            file: target,
+            mode: 0o755,
+        });
+    }
+    let data = dir.join("files");
+    if data.is_dir() {
+        for file in files::walk(&data)? {
+            let path = file.strip_prefix(&data).unwrap_or(&file).display();
+            let mode = file
+                .metadata()
+                .with_context(|| format!("cannot read {}", file.display()))?
+                .permissions()
+                .mode();
+            programs.push(Program {
+                guest_path: format!("/lab/files/{path}"),
+                mode: mode & 0o777,
+                file,
+            });
+        }
+    }
+    Ok(programs)
+}
+
+/// Builds the selftests with the kernel's own rules, against its own headers.
+pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
+    let dir = lab.out(config.tree()).join(SELFTESTS);
+    if !dir.join("Makefile").exists() {
+        bail!(
+            "the kernel tree has no {SELFTESTS}/Makefile: kernel/overlay of this checkout is \
+             incomplete"
+        );
+    }
+    let target = lab.out("guest/selftests");
+    let stamp = lab.out("guest/selftests.stamp");
+    let mut hash = Hasher::new();
+    hash.path(&lab.path("kernel/overlay"))?;
+    let hash = hash.finish();
+    if !std::fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
+        let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
+        files::remove(&target)?;
+        files::make_dir(&target)?;
+        run_or_fail(
+            build::make(lab, config).arg("headers"),
+            &lab.log("headers"),
+            "the kernel's headers could not be made",
+            |_| (),
+        )?;
+        let headers = lab.out(&format!("build/{config}/usr/include"));
+        run_or_fail(
+            Command::new("make")
+                .arg("-C")
+                .arg(&dir)
+                .arg(format!("OUTPUT={}", target.display()))
+                .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
+                // The guest has no libraries; their Makefile adds to what it finds here.
+                .env("LDFLAGS", "-static")
+                .env_remove("MAKEFLAGS")
+                .env_remove("MAKELEVEL"),
+            &lab.log("selftests"),
+            "the selftests did not build",
+            |_| (),
+        )?;
+        files::write(&stamp, hash.as_bytes())?;
+    }
+    let mut programs = Vec::new();
+    for file in files::walk(&target)? {
+        let mode = file.metadata().map(|meta| meta.permissions().mode());
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if mode.is_ok_and(|mode| mode & 0o111 != 0) && !name.contains('.') {
+            programs.push(Program {
+                guest_path: format!("/lab/bin/{name}"),
+                mode: 0o755,
+                file: file.clone(),
+            });
+        }
+    }
+    if programs.is_empty() {
+        bail!("{SELFTESTS} built no program: its Makefile names none in TEST_GEN_PROGS");
+    }
+    Ok(programs)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Link {
+    Static,
+    Dynamic,
+}
+
+/// Compiles sources to one program unless it is newer in content than they and their headers.
+fn compile(
+    lab: &Lab,
+    sources: &[PathBuf],
+    headers: &Path,
+    target: &Path,
+    link: Link,
+) -> Result<()> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let mut hash = Hasher::new();
+    hash.part(
+        "link",
+        if link == Link::Static {
+            b"static"
+        } else {
+            b"dynamic"
+        },
+    );
+    for file in sources
+        .iter()
+        .cloned()
+        .chain(files::with_suffix(headers, ".h")?)
+    {
+        hash.path(&file)?;
+    }
+    let hash = hash.finish();
+    let stamp = files::sibling(target, ".stamp");
+    if target.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
+        return Ok(());
+    }
+    if let Some(dir) = target.parent() {
+        files::make_dir(dir)?;
+    }
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-pthread", "-o"]).arg(target);
+    if link == Link::Static {
+        gcc.arg("-static");
+    }
+    gcc.args(sources);
+    if link == Link::Dynamic {
+        gcc.arg("-ldl");
+    }
+    run_or_fail(
+        &mut gcc,
+        &lab.log(&format!("gcc-{name}")),
+        &format!("the guest program {name} did not build"),
+        |_| (),
+    )?;
+    files::write(&stamp, hash.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake() -> (tempfile::TempDir, Lab) {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        (dir, lab)
+    }
+
+    #[test]
+    fn workloads_are_built_once_and_again_when_a_header_changes() {
+        let (_dir, lab) = fake();
+        let source = |value: i32| format!("#define VALUE {value}\n");
+        files::write(&lab.path("guest/workloads/value.h"), source(3).as_bytes()).unwrap();
+        files::write(
+            &lab.path("guest/workloads/one.c"),
+            b"#include \"value.h\"\nint main(void) { return VALUE; }\n",
+        )
+        .unwrap();
+        files::write(&lab.path("guest/workloads/files/a.conf"), b"x").unwrap();
+        let programs = workloads(&lab).unwrap();
+        let paths: Vec<_> = programs.iter().map(|p| p.guest_path.as_str()).collect();
+        assert_eq!(paths, ["/lab/bin/one", "/lab/files/a.conf"]);
+        let run = || Command::new(&programs[0].file).status().unwrap().code();
+        assert_eq!(run(), Some(3));
+        let first = programs[0].file.metadata().unwrap().modified().unwrap();
+        workloads(&lab).unwrap();
+        assert_eq!(
+            first,
+            programs[0].file.metadata().unwrap().modified().unwrap()
+        );
+        files::write(&lab.path("guest/workloads/value.h"), source(4).as_bytes()).unwrap();
+        workloads(&lab).unwrap();
+        assert_eq!(run(), Some(4));
+    }
+
+    #[test]
+    fn a_program_that_does_not_compile_is_named_with_its_log() {
+        let (_dir, lab) = fake();
+        files::write(
+            &lab.path("guest/workloads/bad.c"),
+            b"int main(void) { x }\n",
+        )
+        .unwrap();
+        let error = workloads(&lab).unwrap_err().to_string();
+        assert!(
+            error.contains("program bad") && error.contains("gcc-bad.log"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_init_the_error_says_so() {
+        let (_dir, lab) = fake();
+        assert!(init(&lab).unwrap_err().to_string().contains("guest/init"));
+    }
+}

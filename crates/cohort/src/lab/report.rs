@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! All results as one page that needs no network, and as the README's table.
+
+use super::results::Results;
+use super::{Lab, experiment, files, plot, results, show};
+use anyhow::{Context, Result, bail};
+use askama::Template;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page {
+    date: String,
+    met: usize,
+    total: usize,
+    sections: Vec<Section>,
+    missing: Vec<String>,
+}
+
+struct Section {
+    results: Results,
+    answer: String,
+    checks: Vec<Vec<String>>,
+    figures: Vec<Shown>,
+    failed: Vec<(String, String)>,
+    kernels: Vec<String>,
+}
+
+struct Shown {
+    title: String,
+    svg: Option<String>,
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Writes `out/report.html` and `out/results.md` from all results that there are.
+pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
+    let mut sections = Vec::new();
+    let mut missing = Vec::new();
+    for name in experiment::names(lab)? {
+        match results::last(lab, &name)? {
+            Some(results) => sections.push(section(results)),
+            None => missing.push(name),
+        }
+    }
+    if sections.is_empty() {
+        bail!("no experiment has run yet: `cohort lab run NAME`, with a name of `cohort lab list`");
+    }
+    let all = || sections.iter().flat_map(|section| &section.results.checks);
+    let markdown = markdown(&sections);
+    let page = Page {
+        date: results::utc(SystemTime::now()),
+        met: all().filter(|check| check.pass).count(),
+        total: all().count(),
+        missing,
+        sections,
+    };
+    let html = page.render().context("the report's template failed")?;
+    let (html_file, markdown_file) = (lab.out("report.html"), lab.out("results.md"));
+    files::write(&html_file, html.as_bytes())?;
+    files::write(&markdown_file, markdown.as_bytes())?;
+    Ok((html_file, markdown_file))
+}
+
+fn section(results: Results) -> Section {
+    Section {
+        answer: show::answer(&results),
+        checks: results
+            .checks
+            .iter()
+            .map(|check| {
+                vec![
+                    check.name.clone(),
+                    check.unit.clone(),
+                    show::maybe(check.paper),
+                    match (&check.why, check.measured) {
+                        (Some(why), None) => why.clone(),
+                        (_, measured) => show::maybe(measured),
+                    },
+                    check.aim.clone(),
+                    if check.pass { "met" } else { "missed" }.into(),
+                ]
+            })
+            .collect(),
+        figures: results
+            .figures
+            .iter()
+            .map(|figure| {
+                let (heading, rows) = show::rows(figure);
+                Shown {
+                    title: figure.title.clone(),
+                    svg: plot::svg(figure),
+                    heading,
+                    rows,
+                }
+            })
+            .collect(),
+        failed: results
+            .variants
+            .iter()
+            .filter_map(|result| Some((result.variant.name.clone(), result.why.clone()?)))
+            .collect(),
+        kernels: results
+            .kernels
+            .iter()
+            .map(|kernel| {
+                format!(
+                    "Linux {}; configuration {}; {}",
+                    kernel.describe(),
+                    super::hash::short(&kernel.config_hash),
+                    kernel.compiler
+                )
+            })
+            .collect(),
+        results,
+    }
+}
+
+/// The README's table. A figure that was not measured is not in it.
+fn markdown(sections: &[Section]) -> String {
+    let mut text = String::from(
+        "| experiment | figure | unit | paper | measured | aim | |\n\
+         |---|---|---|---:|---:|---|---|\n",
+    );
+    for section in sections {
+        for check in &section.results.checks {
+            let Some(measured) = check.measured else {
+                continue;
+            };
+            let cell = |text: &str| text.replace('|', "\\|");
+            text.push_str(&format!(
+                "| {} | {} | {} | {} | {} | {} | {} |\n",
+                section.results.experiment,
+                cell(&check.name),
+                cell(&check.unit),
+                show::maybe(check.paper),
+                show::number(measured),
+                cell(&check.aim),
+                if check.pass { "met" } else { "missed" }
+            ));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::Config;
+    use super::super::experiment::{Guest, Kind, X};
+    use super::super::results::{CheckResult, FigureResult, SCHEMA_VERSION, SeriesResult};
+    use super::*;
+
+    fn results() -> Results {
+        let check = |name: &str, measured: Option<f64>| CheckResult {
+            name: name.into(),
+            unit: "x".into(),
+            paper: Some(2.1),
+            measured,
+            aim: ">= 3".into(),
+            pass: measured.is_some(),
+            why: measured.is_none().then(|| "shared failed".into()),
+        };
+        Results {
+            schema_version: SCHEMA_VERSION,
+            experiment: "demo".into(),
+            title: "A <demo>".into(),
+            about: "about".into(),
+            paper: vec!["p.t4".into()],
+            date: "2026-01-01 00:00:00 UTC".into(),
+            seconds: 3,
+            kernels: vec![super::super::build::Kernel {
+                config: Config::Bench,
+                version: "6.12.7".into(),
+                change: Some("0123456789abcdef".into()),
+                config_hash: "fedcba9876543210".into(),
+                compiler: "gcc".into(),
+                image: PathBuf::new(),
+            }],
+            qemu: "10.0.2".into(),
+            guest: Guest {
+                memory: 256,
+                cpus: 1,
+                icount: true,
+                rootfs: None,
+                timeout: 60,
+                cmdline: String::new(),
+            },
+            variants: Vec::new(),
+            checks: vec![check("speed-up", Some(4.0)), check("lost", None)],
+            figures: vec![FigureResult {
+                title: "Scaling".into(),
+                kind: Kind::Line,
+                x_label: "MB".into(),
+                y_label: "i".into(),
+                log: true,
+                x: vec![X::Number(1.0), X::Number(10.0)],
+                series: vec![SeriesResult {
+                    label: "stock".into(),
+                    unit: "".into(),
+                    values: vec![Some(1.0), Some(10.0)],
+                }],
+            }],
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_page_is_whole_and_asks_for_nothing_from_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        files::write(&lab.path("experiments/demo.toml"), b"").unwrap();
+        files::write(&lab.path("experiments/later.toml"), b"").unwrap();
+        assert!(report(&lab).unwrap_err().to_string().contains("lab run"));
+
+        let json = serde_json::to_string(&results()).unwrap();
+        files::write(&lab.out("results/demo.json"), json.as_bytes()).unwrap();
+        let (html, markdown) = report(&lab).unwrap();
+        let html = files::read(&html).unwrap();
+        assert!(
+            html.contains("<svg") && html.contains("A &#60;demo&#62;"),
+            "{html}"
+        );
+        assert!(html.contains("0123456789ab") && html.contains("later"));
+        for outside in ["http:", "https:", "src=", "@import", "url("] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        let markdown = files::read(&markdown).unwrap();
+        assert!(markdown.contains("| demo | speed-up | x | 2.10 | 4 | >= 3 | met |"));
+        assert!(!markdown.contains("lost"), "{markdown}");
+    }
+
+    #[test]
+    fn results_of_another_version_say_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        files::write(&lab.out("results/demo.json"), b"{}").unwrap();
+        let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
+        assert!(error.contains("lab run demo"), "{error}");
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort lab test`: the kernel's selftests in the guest, in every mode that shares.
+
+use super::build::{self, Config};
+use super::guest::{Outcome, Spec};
+use super::job::Step;
+use super::protocol::{Test, Verdict, tap};
+use super::{Lab, programs};
+use anyhow::{Result, bail};
+
+/// The modes that the tests run in: sharing where asked for, and at every fork.
+const MODES: &[&str] = &["optin", "always"];
+/// Guest seconds for one test program; a debug kernel under emulation is slow.
+const STEP_LIMIT: u64 = 600;
+/// Host seconds for a boot with all test programs.
+const GUEST_LIMIT: u64 = 1_500;
+
+/// Tests that passed, failed and were skipped.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Held.
+    pub passed: usize,
+    /// Did not.
+    pub failed: usize,
+    /// Could not be asked.
+    pub skipped: usize,
+}
+
+impl Count {
+    fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Pass => self.passed += 1,
+            Verdict::Fail => self.failed += 1,
+            Verdict::Skip => self.skipped += 1,
+        }
+    }
+}
+
+/// Boots the kernel in each mode and runs the test programs whose names hold `filter`.
+pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
+    if config == Config::Pristine {
+        bail!("a pristine kernel has nothing to test: use --config debug or bench");
+    }
+    let kernel = build::build(lab, config)?;
+    let init = programs::init(lab)?;
+    let selftests = programs::selftests(lab, config)?;
+    let steps: Vec<Step> = selftests
+        .iter()
+        .map(|program| program.name().to_string())
+        .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
+        .map(|name| Step::new(name.clone(), STEP_LIMIT, name))
+        .collect();
+    if steps.is_empty() {
+        bail!(
+            "no test's name holds `{}`; there are: {}",
+            filter.unwrap_or_default(),
+            selftests
+                .iter()
+                .map(|program| program.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    let mut count = Count::default();
+    for mode in MODES {
+        let outcome = Spec {
+            name: format!("test-{config}-{mode}"),
+            kernel: &kernel.image,
+            memory: 1_024,
+            // Two, so that sharers race; more than there are here would only take turns.
+            cpus: 2,
+            icount: false,
+            rootfs: None,
+            cmdline: format!("cohort={mode}"),
+            init: &init,
+            programs: &selftests,
+            steps: steps.clone(),
+            limit: GUEST_LIMIT,
+        }
+        .run(lab)?;
+        for test in verdicts(&outcome, &steps) {
+            count.add(test.verdict);
+            print(mode, &test);
+        }
+    }
+    Ok(count)
+}
+
+/// All tests of a guest: those of its programs, and that guest and kernel came through well.
+fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
+    let mut tests = Vec::new();
+    for step in steps {
+        match outcome.report.find(&step.name) {
+            Some(report) => tests.extend(tap(report)),
+            None => tests.push(Test {
+                name: format!("{} runs", step.name),
+                verdict: Verdict::Fail,
+                notes: vec!["the guest ended before it began".into()],
+            }),
+        }
+    }
+    let of = |name: &str, good: bool, notes: Vec<String>| Test {
+        name: name.to_string(),
+        verdict: if good { Verdict::Pass } else { Verdict::Fail },
+        notes,
+    };
+    tests.push(of(
+        "the guest runs to its end",
+        outcome.problem().is_none(),
+        outcome.problem().into_iter().collect(),
+    ));
+    tests.push(of(
+        "the kernel's log is clean",
+        outcome.complaints.is_empty() && outcome.report.taint == Some(0),
+        outcome
+            .complaints
+            .iter()
+            .cloned()
+            .chain(outcome.report.taint.map(|taint| format!("taint {taint}")))
+            .collect(),
+    ));
+    tests
+}
+
+fn print(mode: &str, test: &Test) {
+    let word = match test.verdict {
+        Verdict::Pass => "ok",
+        Verdict::Fail => "not ok",
+        Verdict::Skip => "skip",
+    };
+    println!("{mode}: {word} {}", test.name);
+    if test.verdict == Verdict::Fail {
+        for note in &test.notes {
+            println!("    {note}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guest::End;
+    use super::super::protocol::Report;
+    use super::*;
+    use std::path::PathBuf;
+
+    fn outcome(text: &str, end: End, complaints: &[&str]) -> Outcome {
+        let mut report = Report::default();
+        text.lines().for_each(|line| report.line(line));
+        Outcome {
+            report,
+            end,
+            complaints: complaints.iter().map(|line| line.to_string()).collect(),
+            console: PathBuf::from("console.log"),
+        }
+    }
+
+    fn failed(outcome: &Outcome) -> Vec<String> {
+        let steps = [Step::new("share", 1, "share"), Step::new("swap", 1, "swap")];
+        verdicts(outcome, &steps)
+            .into_iter()
+            .filter(|test| test.verdict == Verdict::Fail)
+            .map(|test| test.name)
+            .collect()
+    }
+
+    const GOOD: &str = "ready\nbegin share\nout share 1..1\nout share ok 1 a\nend share exit=0\n\
+        begin swap\nout swap 1..1\nout swap ok 1 b\nend swap exit=0\ntaint 0\ndone\n";
+
+    #[test]
+    fn a_good_guest_fails_nothing() {
+        assert!(failed(&outcome(GOOD, End::Done, &[])).is_empty());
+    }
+
+    #[test]
+    fn a_dirty_log_and_a_tainted_kernel_fail() {
+        let dirty = outcome(GOOD, End::Done, &["BUG: Bad rss-counter state"]);
+        assert_eq!(failed(&dirty), ["the kernel's log is clean"]);
+        let tainted = outcome(&GOOD.replace("taint 0", "taint 512"), End::Done, &[]);
+        assert_eq!(failed(&tainted), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn a_guest_that_panics_fails_the_tests_it_did_not_reach() {
+        let text = GOOD.split("begin swap").next().unwrap();
+        let names = failed(&outcome(text, End::Panic("oops".into()), &["Kernel panic"]));
+        assert_eq!(
+            names,
+            [
+                "swap runs",
+                "the guest runs to its end",
+                "the kernel's log is clean"
+            ]
+        );
+    }
+}

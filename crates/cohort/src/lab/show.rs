@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Results on the terminal: tables of at most 100 columns and one sentence with the answer.
+
+use super::experiment::Kind;
+use super::results::{FigureResult, Results};
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// The widest table.
+const WIDTH: u16 = 100;
+
+/// A number as people read it: separated thousands, few digits behind the point.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if value == value.trunc() && size < 1e15 {
+        return thousands(value as i64);
+    }
+    if size >= 1_000.0 {
+        return thousands(value.round() as i64);
+    }
+    let digits = if size >= 100.0 {
+        1
+    } else if size >= 0.1 {
+        2
+    } else {
+        4
+    };
+    format!("{value:.digits$}")
+}
+
+fn thousands(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0 { format!("-{text}") } else { text }
+}
+
+/// A number, or a dash where there is none.
+pub fn maybe(value: Option<f64>) -> String {
+    value.map_or("-".into(), number)
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    table
+}
+
+/// A label with its unit, if it has one.
+pub fn with_unit(label: &str, unit: &str) -> String {
+    match unit {
+        "" => label.to_string(),
+        unit => format!("{label} ({unit})"),
+    }
+}
+
+/// A figure's heading and rows, as a table whatever its kind.
+pub fn rows(figure: &FigureResult) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut heading = vec![figure.x_label.clone()];
+    heading.extend(
+        figure
+            .series
+            .iter()
+            .map(|series| with_unit(&series.label, &series.unit)),
+    );
+    let rows = figure
+        .x
+        .iter()
+        .enumerate()
+        .map(|(at, x)| {
+            let mut row = vec![x.text()];
+            row.extend(
+                figure
+                    .series
+                    .iter()
+                    .map(|series| maybe(series.values.get(at).copied().flatten())),
+            );
+            row
+        })
+        .collect();
+    (heading, rows)
+}
+
+/// Prints an experiment's tables, checks and the answer.
+pub fn results(results: &Results) -> String {
+    let mut text = format!("\n{}: {}\n", results.experiment, results.title);
+    for figure in results.figures.iter().filter(|f| f.kind == Kind::Table) {
+        let (heading, rows) = rows(figure);
+        let mut shown = table();
+        shown.set_header(heading).add_rows(rows);
+        text.push_str(&format!("\n{}\n{shown}\n", figure.title));
+    }
+    if !results.checks.is_empty() {
+        let mut shown = table();
+        shown.set_header(["check", "unit", "paper", "measured", "aim", ""]);
+        for check in &results.checks {
+            shown.add_row([
+                check.name.clone(),
+                check.unit.clone(),
+                maybe(check.paper),
+                maybe(check.measured),
+                check.aim.clone(),
+                if check.pass { "met" } else { "missed" }.to_string(),
+            ]);
+        }
+        text.push_str(&format!("\n{shown}\n"));
+    }
+    for check in &results.checks {
+        if let Some(why) = &check.why {
+            text.push_str(&format!("{} was not measured: {why}\n", check.name));
+        }
+    }
+    for problem in &results.problems {
+        text.push_str(&format!("problem: {problem}\n"));
+    }
+    text.push_str(&format!("{}\n", answer(results)));
+    text
+}
+
+/// The one sentence.
+pub fn answer(results: &Results) -> String {
+    let met = results.checks.iter().filter(|check| check.pass).count();
+    let kernels: Vec<String> = results.kernels.iter().map(|k| k.describe()).collect();
+    format!(
+        "{}: {met} of {} aims met, on Linux {} under QEMU {}.",
+        results.experiment,
+        results.checks.len(),
+        kernels.join(" and "),
+        results.qemu
+    )
+}
+
+/// The table of `cohort lab list`.
+pub fn list(lines: &[[String; 3]]) -> String {
+    let mut shown = table();
+    shown.set_header(["experiment", "what", "last run"]);
+    for line in lines {
+        shown.add_row(line.clone());
+    }
+    shown.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        for (value, text) in [
+            (0.0, "0"),
+            (5900.0, "5,900"),
+            (-1_234_567.0, "-1,234,567"),
+            (2.1, "2.10"),
+            (0.00321, "0.0032"),
+            (1234.56, "1,235"),
+            (123.45, "123.5"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(maybe(None), "-");
+    }
+
+    #[test]
+    fn no_table_is_wider_than_a_hundred_columns() {
+        let long = "word ".repeat(60);
+        let text = list(&[[long.clone(), long.clone(), long]]);
+        assert!(text.lines().all(|line| line.chars().count() <= 100));
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort`: start programs in a cohort, and the lab that builds the kernel and measures it.
+
+mod lab;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Shared address translation for Linux.
+#[derive(Parser)]
+#[command(name = "cohort", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a program whose processes share address translations.
+    Run(run::Args),
+    /// Build the kernel, boot it under QEMU, run the tests and the experiments.
+    Lab(lab::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => Ok(run::main(&args)),
+        Command::Lab(args) => lab::main(args),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("cohort: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

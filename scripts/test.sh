@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Every test there is, one after the other whatever the others say; the last line adds up.
+set -u
+cd "$(dirname "$0")/.."
+PATH="$HOME/.cargo/bin:$PATH"
+mkdir -p out/logs
+passed=0
+failed=0
+skipped=0
+
+# one NAME COMMAND...: a stage that either holds or does not.
+one() {
+	name=$1
+	shift
+	echo "== $name"
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "== $name FAILED"
+	fi
+}
+
+# many NAME COMMAND...: a stage that counts its own tests as "N passed" and "N failed". One that
+# fails and counts no failure (it did not even start) is a failure itself.
+many() {
+	name=$1
+	log=out/logs/test-$name.log
+	shift
+	echo "== $name"
+	{
+		"$@" 2>&1
+		echo $? >"$log.status"
+	} | tee "$log"
+	status=$(cat "$log.status")
+	counts=$(awk '
+		/^test result:/ || /^[0-9]+ passed, [0-9]+ failed/ {
+			gsub(/[.;,]/, " ")
+			for (i = 2; i <= NF; i++) {
+				if ($i == "passed") p += $(i - 1)
+				if ($i == "failed") f += $(i - 1)
+				if ($i == "skipped" || $i == "ignored") s += $(i - 1)
+			}
+		}
+		END { print p + 0, f + 0, s + 0 }' "$log")
+	set -- $counts
+	passed=$((passed + $1))
+	failed=$((failed + $2))
+	skipped=$((skipped + $3))
+	if [ "$status" != 0 ] && [ "$2" = 0 ]; then
+		failed=$((failed + 1))
+		echo "== $name FAILED (exit status $status, the output is in $log)"
+	elif [ "$status" = 0 ] && [ "$1" = 0 ]; then
+		failed=$((failed + 1))
+		echo "== $name FAILED: it ran no test"
+	fi
+}
+
+cohort() {
+	target/release/cohort "$@"
+}
+
+# Debian's own new Rust comes without clippy: say so rather than pass or fail.
+clippy() {
+	if ! cargo clippy --version >/dev/null 2>&1; then
+		echo "there is no clippy for this Rust: not run"
+		skipped=$((skipped + 1))
+		passed=$((passed - 1))
+		return 0
+	fi
+	cargo clippy --locked --all-targets -- -D warnings
+}
+
+one "host tools" cargo build --release --locked
+# Another stage of the tests needs patch, gcc and tar from the set-up.
+one "set-up" cohort lab setup
+one "formatting" cargo fmt --check
+one "lints" clippy
+many host cargo test --locked
+one "debug kernel" cohort lab build --config debug
+many guest cohort lab test
+
+if [ $skipped -gt 0 ]; then
+	echo "$passed passed, $failed failed, $skipped skipped"
+else
+	echo "$passed passed, $failed failed"
+fi
+[ $failed = 0 ]
