@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Accounts: what each process is said to use must be what it has, and what all
+ * of them are said to use must be what there is.
+ */
+#include "common.h"
+
+#include <dirent.h>
+#include <sched.h>
+
+static struct area area;
+
+#define PM_FILE		0x2000000000000000ULL
+#define MAX_PAGES	4096
+
+struct scan {
+	long anon, file, swap;		/* pages */
+	int nr_pfns;
+	__u64 pfn[MAX_PAGES];
+};
+
+static __u64 zero_pfn;
+
+static void find_zero_page(void)
+{
+	char *p = mmap(NULL, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	touch(p);
+	zero_pfn = pagemap_entry(0, p) & PM_PFN;
+	munmap(p, page_size);
+	if (!zero_pfn)
+		skip("page frame numbers are hidden");
+}
+
+/* what the page tables of a process hold in a range, entry by entry */
+static void scan_range(struct scan *s, pid_t pid, char *start, size_t len)
+{
+	static __u64 entry[MAX_PAGES];
+	size_t n = len / page_size;
+	char path[64];
+	int fd;
+
+	must(n <= MAX_PAGES, "the range is too large to look at");
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	must(pread(fd, entry, n * sizeof(*entry), (uintptr_t)start / page_size * sizeof(*entry)) ==
+	     (ssize_t)(n * sizeof(*entry)), "%s is short", path);
+	close(fd);
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < n; i++) {
+		__u64 pfn = entry[i] & PM_PFN;
+
+		if (entry[i] & PM_SWAP)
+			s->swap++;
+		if (!(entry[i] & PM_PRESENT) || pfn == zero_pfn)
+			continue;
+		if (entry[i] & PM_FILE)
+			s->file++;
+		else
+			s->anon++;
+		s->pfn[s->nr_pfns++] = pfn;
+	}
+}
+
+/* sums over the regions of a range in /proc/PID/smaps, in kB */
+struct smaps {
+	long rss, pss, shared, private;
+	long regions;
+};
+
+static void smaps_range(struct smaps *s, pid_t pid, char *start, size_t len)
+{
+	char path[64], line[256];
+	bool in = false;
+	FILE *f;
+
+	memset(s, 0, sizeof(*s));
+	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
+	f = fopen(path, "r");
+	must(f, "%s: %s", path, strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long from, to;
+		char key[32];
+		long value;
+
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+			in = from < (uintptr_t)start + len && to > (uintptr_t)start;
+			s->regions += in;
+			continue;
+		}
+		if (!in || sscanf(line, "%31[^:]: %ld", key, &value) != 2)
+			continue;
+		if (!strcmp(key, "Rss"))
+			s->rss += value;
+		else if (!strcmp(key, "Pss"))
+			s->pss += value;
+		else if (!strncmp(key, "Shared_", 7) && !strstr(key, "Hugetlb"))
+			s->shared += value;
+		else if (!strncmp(key, "Private_", 8) && !strstr(key, "Hugetlb"))
+			s->private += value;
+	}
+	fclose(f);
+}
+
+static int compare_pfn(const void *a, const void *b)
+{
+	const __u64 *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/*
+ * Does what smaps says of the area agree with the page tables of every process
+ * in the mask, and do the proportional sizes add up to the pages there are?
+ */
+static void check_sums(unsigned long mask, const char *when)
+{
+	static __u64 all[MAX_PAGES * 8];
+	size_t len = 4 * table_size;
+	long kb = page_size / 1024, pss = 0, unique = 0, regions = 0;
+	static struct scan scan;
+	struct smaps s;
+	int n = 0;
+
+	for (int who = 0; who < MAX_PEERS && mask >> who; who++) {
+		if (!(mask & 1UL << who))
+			continue;
+		scan_range(&scan, pid_of(who), area.base, len);
+		smaps_range(&s, pid_of(who), area.base, len);
+		must(s.rss == scan.nr_pfns * kb, "%s: process %d: Rss %ld kB, %d pages", when, who,
+		     s.rss, scan.nr_pfns);
+		must(s.shared + s.private == s.rss,
+		     "%s: process %d: shared %ld, private %ld, Rss %ld", when, who, s.shared,
+		     s.private, s.rss);
+		pss += s.pss;
+		regions += s.regions;
+		must(n + scan.nr_pfns <= (int)ARRAY_SIZE(all), "too many pages");
+		memcpy(all + n, scan.pfn, scan.nr_pfns * sizeof(*all));
+		n += scan.nr_pfns;
+	}
+	qsort(all, n, sizeof(*all), compare_pfn);
+	for (int i = 0; i < n; i++)
+		if (!i || all[i] != all[i - 1])
+			unique++;
+	/* each region's size is rounded down to a kB on its way to us */
+	must(pss <= unique * kb && pss >= unique * kb - regions,
+	     "%s: all Pss together are %ld kB, but there are %ld pages of %ld kB", when, pss,
+	     unique, kb);
+}
+
+static void test_pss(long arg)
+{
+	find_zero_page();
+	area_make(&area, ARG_KIND(arg));
+	check_sums(1, "before fork");
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	for (int i = 0; i <= 3; i++)
+		model_init(&board->model[i], &area);
+	check_sums(0xf, "after fork");
+	ask(1, spots_touch, (long)&area, 0);
+	check_sums(0xf, "after a child read");
+	ask(2, model_scribble, 2, 4);
+	check_sums(0xf, "after a child wrote");
+	ask(SELF, model_scribble, 0, 4);
+	check_sums(0xf, "after the parent wrote");
+	spawn_from(1, 4);
+	check_sums(0x1f, "after a child forked");
+	quit(1);
+	check_sums(0x1d, "after that child went");
+	area_unmap(&area);
+	check_sums(0x1d, "after the parent unmapped");
+	quit(2);
+	quit(3);
+	check_sums(0x11, "when one is left");
+}
+
+static long unmap(long a, long b)
+{
+	area_unmap(&area);
+	return 0;
+}
+
+/*
+ * The private and the shared part of smaps: while two map a page it is shared,
+ * whether through one table or through two.
+ */
+static void test_shared_private(long arg)
+{
+	size_t len = 4 * table_size;
+	struct smaps s;
+
+	area_make(&area, ARG_KIND(arg));
+	smaps_range(&s, getpid(), area.base, len);
+	must(!s.shared && s.private == s.rss, "alone: %ld kB shared, %ld private", s.shared,
+	     s.private);
+	become_zygote();
+	spawn(1);
+	ask(1, spots_touch, (long)&area, 0);
+	for (int i = 0; i <= 1; i++) {
+		smaps_range(&s, pid_of(i), area.base, len);
+		must(!s.private && s.shared == s.rss, "process %d of two: %ld kB private", i,
+		     s.private);
+		must(s.pss <= s.rss / 2 && s.pss >= s.rss / 2 - 4,
+		     "process %d of two: Pss %ld kB of Rss %ld", i, s.pss, s.rss);
+		must(!(pagemap_entry(pid_of(i), area.spot[0].addr) & PM_EXCLUSIVE),
+		     "pagemap calls a page of two processes exclusive");
+	}
+	ask(1, unmap, 0, 0);
+	smaps_range(&s, getpid(), area.base, len);
+	must(!s.shared && s.private == s.rss, "alone again: %ld kB shared", s.shared);
+	must(pagemap_entry(0, area.spot[0].addr) & PM_EXCLUSIVE,
+	     "pagemap does not call a page of one process exclusive");
+}
+
+/* --- the counters behind VmRSS ------------------------------------------------ */
+
+static long rss(pid_t pid)
+{
+	return proc_field(pid, "status", "VmRSS");
+}
+
+static void one_cpu(void)
+{
+	cpu_set_t set;
+
+	/* the counters keep a small remainder on each CPU */
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* a process forgets the area: VmRSS must fall by what its page tables held */
+static void check_fall(int who, const char *when)
+{
+	static struct scan scan;
+	long anon, file, before, fall, kb = page_size / 1024;
+	pid_t pid = pid_of(who);
+
+	scan_range(&scan, pid, area.base, 4 * table_size);
+	anon = proc_field(pid, "status", "RssAnon");
+	file = proc_field(pid, "status", "RssFile") + proc_field(pid, "status", "RssShmem");
+	before = rss(pid);
+	ask(who, unmap, 0, 0);
+	anon -= proc_field(pid, "status", "RssAnon");
+	file -= proc_field(pid, "status", "RssFile") + proc_field(pid, "status", "RssShmem");
+	fall = before - rss(pid);
+	must(labs(fall / kb - scan.nr_pfns) <= 64, "%s: VmRSS fell by %ld pages, not %d", when,
+	     fall / kb, scan.nr_pfns);
+	must(labs(anon / kb - scan.anon) <= 64, "%s: RssAnon fell by %ld pages, not %ld", when,
+	     anon / kb, scan.anon);
+	must(labs(file / kb - scan.file) <= 64, "%s: the rest fell by %ld pages, not %ld", when,
+	     file / kb, scan.file);
+}
+
+static void full_area(enum kind kind)
+{
+	area_make(&area, kind);
+	/* every page of it, so that no remainder hides an error */
+	for (int i = 0; i < area.nparts; i++)
+		for (size_t off = 0; off < area.part[i].len; off += page_size)
+			touch(area.part[i].addr + off);
+	if (!kind_readonly(kind))
+		for (int i = 0; i < area.nparts; i++)
+			for (size_t off = 0; off < area.part[i].len; off += page_size)
+				if (area.part[i].prot & PROT_WRITE)
+					area.part[i].addr[off + 8] = 1;
+}
+
+static long write_half(long a, long b)
+{
+	for (int i = 0; i < area.nparts; i++)
+		for (size_t off = 0; off < area.part[i].len; off += 2 * page_size)
+			if (area.part[i].prot & PROT_WRITE)
+				area.part[i].addr[off + 16] = 2;
+	return 0;
+}
+
+static void test_rss(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+
+	find_zero_page();
+	one_cpu();
+	for (int order = 0; order < 4; order++) {
+		if (quick && order != (int)kind % 4)
+			continue;
+		full_area(kind);
+		become_zygote();
+		for (int i = 1; i <= 3; i++)
+			spawn(i);
+		switch (order) {
+		case 0:
+			check_fall(1, "a child that did nothing");
+			check_fall(2, "the next child");
+			check_fall(SELF, "the parent, second to last");
+			check_fall(3, "the last");
+			break;
+		case 1:
+			check_fall(SELF, "the parent, first");
+			check_fall(3, "a child");
+			quit(1);
+			check_fall(2, "the last child");
+			break;
+		case 2:
+			ask(2, write_half, 0, 0);
+			check_fall(2, "a child that wrote");
+			ask(SELF, write_half, 0, 0);
+			check_fall(1, "a child that did not write");
+			check_fall(SELF, "the parent that wrote");
+			check_fall(3, "the last child");
+			break;
+		case 3:
+			spawn_from(3, 4);
+			quit(3);
+			check_fall(SELF, "the parent");
+			ask(4, write_half, 0, 0);
+			check_fall(1, "a child");
+			quit(2);
+			check_fall(4, "a grandchild that wrote");
+			break;
+		}
+		for (int i = 1; i <= 4; i++)
+			if (pid_of(i) && !is_gone(pid_of(i)))
+				quit(i);
+		memset(board->pid + 1, 0, sizeof(board->pid) - sizeof(*board->pid));
+	}
+}
+
+/* what stock gives a child at once: all anonymous pages of its parent */
+static void test_rss_at_fork(long arg)
+{
+	long anon, child;
+
+	one_cpu();
+	full_area(ARG_KIND(arg));
+	become_zygote();
+	spawn(1);
+	anon = proc_field(0, "status", "RssAnon");
+	child = proc_field(pid_of(1), "status", "RssAnon");
+	must(labs(anon - child) <= 64L * (long)page_size / 1024,
+	     "the parent has %ld kB of anonymous memory, its child %ld", anon, child);
+}
+
+/* --- what is left when all have gone ------------------------------------------- */
+
+static void test_page_tables(long arg)
+{
+	long before, fall, kb = page_size / 1024;
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	must(proc_field(pid_of(2), "status", "VmPTE") >= 0, "no VmPTE");
+	for (int i = 1; i <= 3; i++)
+		quit(i);
+	before = proc_field(0, "status", "VmPTE");
+	area_unmap(&area);
+	fall = before - proc_field(0, "status", "VmPTE");
+	/* the tables above may go with them */
+	must(fall >= area.tables * kb && fall <= (area.tables + 2) * kb,
+	     "VmPTE fell by %ld kB for %d tables", fall, area.tables);
+}
+
+static long page_table_pages(void)
+{
+	return vm_event("nr_page_table_pages");
+}
+
+static void test_nothing_left(long arg)
+{
+	int rounds = quick ? 20 : 100;
+	long before, after = 0;
+
+	area_make(&area, BORDERS);
+	become_zygote();
+	before = page_table_pages();
+	for (int round = 0; round < rounds; round++) {
+		spawn(1);
+		spawn_from(1, 2);
+		if (round % 4 == 0)
+			ask(2, spots_touch, (long)&area, 0);
+		if (round % 4 == 1) {
+			model_init(&board->model[2], &area);
+			ask(2, model_scribble, 2, 0);
+		}
+		if (round % 4 == 2)
+			ask(1, unmap, 0, 0);
+		if (round % 2)
+			quit(1);
+		kill_peer(2);
+		if (!(round % 2))
+			quit(1);
+	}
+	/* tables are freed after a grace period; others on this machine may fork */
+	for (int i = 0; i < 100; i++) {
+		after = page_table_pages();
+		if (after - before < rounds)
+			return;
+		usleep(100000);
+	}
+	fail("%ld page-table pages more after %d rounds of forks", after - before, rounds);
+}
+
+/* --- memory cgroups --------------------------------------------------------------- */
+
+static char cgroup[128];
+
+static void cgroup_write(const char *file, const char *text)
+{
+	char path[200];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
+	ret = write_text(path, text);
+	must(!ret, "%s to %s: %s", text, path, strerror(-ret));
+}
+
+static long cgroup_stat(const char *key)
+{
+	char path[200], buf[8192], *p;
+
+	snprintf(path, sizeof(path), "%s/memory.stat", cgroup);
+	must(read_text(path, buf, sizeof(buf)) > 0, "%s cannot be read", path);
+	for (p = strtok(buf, "\n"); p; p = strtok(NULL, "\n"))
+		if (!strncmp(p, key, strlen(key)) && p[strlen(key)] == ' ')
+			return strtol(p + strlen(key), NULL, 10);
+	return -1;
+}
+
+static long enter_cgroup(long a, long b)
+{
+	cgroup_write("cgroup.procs", "0");
+	return 0;
+}
+
+static long make_and_fork(long kind, long b)
+{
+	area_make(&area, kind);
+	become_zygote();
+	for (int i = 2; i <= 5; i++)
+		spawn(i);
+	return 0;
+}
+
+static long touch_mine(long a, long b)
+{
+	return spots_touch((long)&area, 0);
+}
+
+static void test_memcg(long arg)
+{
+	long anon = 0, tables = 0;
+
+	snprintf(cgroup, sizeof(cgroup), "/sys/fs/cgroup/cohort-selftest-%d", getpid());
+	write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	if (access("/sys/fs/cgroup/cgroup.procs", F_OK) || mkdir(cgroup, 0755))
+		skip("no cgroup v2 to make a group in");
+	if (cgroup_stat("anon") < 0) {
+		rmdir(cgroup);
+		skip("no memory controller");
+	}
+	need_peers(8);
+	spawn(1);
+	ask(1, enter_cgroup, 0, 0);
+	ask(1, make_and_fork, BORDERS, 0);
+	for (int i = 2; i <= 5; i++)
+		ask(i, touch_mine, 0, 0);
+	must(cgroup_stat("pagetables") > 0, "the group is charged for no page table");
+	must(cgroup_stat("anon") > 0, "the group is charged for no memory");
+	quit(1);
+	for (int i = 2; i <= 5; i++)
+		quit(i);
+	/* the kernel folds these numbers together now and then, and frees late */
+	for (int i = 0; i < 100; i++) {
+		anon = cgroup_stat("anon");
+		tables = cgroup_stat("pagetables");
+		if (!anon && !tables)
+			break;
+		usleep(100000);
+	}
+	rmdir(cgroup);
+	must(!anon && !tables, "nobody is left, but %ld bytes and %ld bytes of tables are charged",
+	     anon, tables);
+}
+
+/* --- a random run -------------------------------------------------------------------- */
+
+static unsigned long long seed = 88172645463325252ULL;
+
+static unsigned int any(unsigned int n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+static long do_step(long what, long random)
+{
+	struct part *p = &area.part[random % area.nparts];
+	size_t pages = p->len / page_size;
+	char *at = p->addr + (random >> 4) % pages * page_size;
+	size_t len = p->addr + p->len - at;
+
+	if (len > 40 * page_size)
+		len = 40 * page_size;
+	switch (what) {
+	case 0:
+	case 1:
+		if (!probe_read(at))
+			probe_write(at);
+		break;
+	case 2:
+		for (size_t off = 0; off < len; off += page_size)
+			probe_read(at + off);
+		break;
+	case 3:
+		for (size_t off = 0; off < len; off += page_size)
+			probe_write(at + off);
+		break;
+	case 4:
+		madvise(at, len, MADV_DONTNEED);
+		break;
+	case 5:
+		munmap(at, len);
+		break;
+	case 6:
+		mprotect(at, len, PROT_READ);
+		break;
+	case 7:
+		mprotect(at, len, p->prot);
+		break;
+	}
+	return 0;
+}
+
+static void test_random(long arg)
+{
+	int steps = quick ? 30 : 150, used = 1;
+	unsigned long alive = 1;
+	char when[64];
+
+	find_zero_page();
+	seed ^= arg * 7919;
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	need_peers(60);
+	for (int step = 0; step < steps; step++) {
+		int who, what = any(12);
+
+		do {
+			who = any(used);
+		} while (!(alive & 1UL << who));
+		if (what >= 8 && used < 60 && __builtin_popcountl(alive) < 7) {
+			if (who == SELF)
+				spawn(used);
+			else
+				spawn_from(who, used);
+			alive |= 1UL << used++;
+		} else if (what >= 8) {
+			if (who == SELF)
+				continue;
+			quit(who);
+			alive &= ~(1UL << who);
+		} else {
+			ask(who, do_step, what, any(1 << 20));
+		}
+		snprintf(when, sizeof(when), "step %d (%d by %d)", step, what, who);
+		check_sums(alive, when);
+	}
+}
+
+#define FULL	(KIND(ANON) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO) | KIND(SHARED_FILE) | \
+		 KIND(SHARED_DISK) | KIND(MIXED))
+
+static const struct test_case cases[] = {
+	{ "Do all Pss add up to the pages there are?", test_pss, 0, ALL_KINDS & ~KIND(NEAR_THP),
+	  SOME_KINDS },
+	{ "Is a page of two processes shared, and of one private?", test_shared_private, 0,
+	  KIND(ANON) | KIND(HEAP) | KIND(BORDERS) },
+	{ "Does VmRSS fall by what a process unmaps?", test_rss, 0, FULL },
+	{ "Has a new child its parent's anonymous memory in RssAnon?", test_rss_at_fork, 0,
+	  KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) },
+	{ "Is VmPTE right when all children have gone?", test_page_tables, 0,
+	  SOME_KINDS | KIND(BORDERS) },
+	{ "Are all page tables freed after many forks?", test_nothing_left },
+	{ "Is a memory cgroup empty when its processes have gone?", test_memcg },
+	{ "Does every sum stay right in a random run?", test_random, 0,
+	  SOME_KINDS | KIND(BORDERS) },
+};
+
+int main(int argc, char **argv)
+{
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
