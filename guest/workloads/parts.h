@@ -13,8 +13,12 @@
 
 #include <math.h>
 
-/* Text to work on: compressible, but not trivially. */
-static char sample[KB(16)];
+/*
+ * Text to work on: compressible, but not trivially, and short, as what programs
+ * read when they start is. The parts are to visit the libraries' code and data,
+ * not to stay in a loop of it.
+ */
+static char sample[KB(2)];
 
 static void sample_fill(void)
 {
@@ -68,10 +72,10 @@ static bool bzip2_run(void)
 {
 	unsigned n = 2 * sizeof(sample);
 	char *packed = malloc(n);
-	bool ok = !BZ2_bzBuffToBuffCompress(packed, &n, sample, KB(4), 1, 0, 0);
+	bool ok = !BZ2_bzBuffToBuffCompress(packed, &n, sample, sizeof(sample), 1, 0, 0);
 
 	free(packed);
-	return ok && n < KB(4);
+	return ok && n < sizeof(sample);
 }
 
 FN(size_t, ZSTD_compress, void *, size_t, const void *, size_t, int);
@@ -121,7 +125,7 @@ static bool lzma_run(void)
 {
 	size_t n = 0, room = 2 * sizeof(sample);
 	char *packed = malloc(room);
-	int err = lzma_easy_buffer_encode(0, 4, NULL, sample, KB(2), packed, &n, room);
+	int err = lzma_easy_buffer_encode(0, 4, NULL, sample, sizeof(sample), packed, &n, room);
 
 	free(packed);
 	return !err && n;
@@ -157,22 +161,22 @@ static bool archive_find(void)
 static bool archive_run(void)
 {
 	size_t used = 0;
-	char *out = malloc(KB(64));
+	char *out = malloc(KB(16));
 	void *a = archive_write_new(), *e = archive_entry_new();
 	bool ok;
 
 	archive_write_set_format_pax_restricted(a);
-	ok = !archive_write_open_memory(a, out, KB(64), &used);
+	ok = !archive_write_open_memory(a, out, KB(16), &used);
 	archive_entry_set_pathname(e, "sample");
-	archive_entry_set_size(e, KB(4));
+	archive_entry_set_size(e, sizeof(sample));
 	archive_entry_set_filetype(e, 0100000);
 	archive_entry_set_perm(e, 0644);
-	ok = ok && !archive_write_header(a, e) && archive_write_data(a, sample, KB(4)) == (ssize_t)KB(4) &&
+	ok = ok && !archive_write_header(a, e) && archive_write_data(a, sample, sizeof(sample)) == (ssize_t)sizeof(sample) &&
 	     !archive_write_close(a);
 	archive_entry_free(e);
 	archive_write_free(a);
 	free(out);
-	return ok && used > KB(4);
+	return ok && used > sizeof(sample);
 }
 
 /* --- documents and databases ----------------------------------------------------- */
@@ -348,7 +352,7 @@ static bool pcre2_run(void)
 
 	if (!code)
 		return false;
-	n = pcre2_match_8(code, sample, KB(4), 0, 0, data, NULL);
+	n = pcre2_match_8(code, sample, sizeof(sample), 0, 0, data, NULL);
 	pcre2_match_data_free_8(data);
 	pcre2_code_free_8(code);
 	return n > 0;
@@ -484,7 +488,7 @@ static bool crypto_run(void)
 	unsigned n = 0;
 	void *md = EVP_MD_fetch(NULL, "SHA2-256", NULL);
 	void *key;
-	bool ok = md && EVP_Digest(sample, KB(4), digest, &n, md, NULL) && n == 32;
+	bool ok = md && EVP_Digest(sample, sizeof(sample), digest, &n, md, NULL) && n == 32;
 
 	EVP_MD_free(md);
 	key = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
@@ -510,7 +514,7 @@ static bool gnutls_run(void)
 	void *priority = NULL;
 	const char *err;
 	/* 6: SHA-256 */
-	bool ok = !gnutls_hash_fast(6, sample, KB(4), digest) &&
+	bool ok = !gnutls_hash_fast(6, sample, sizeof(sample), digest) &&
 		  !gnutls_priority_init(&priority, "NORMAL", &err);
 
 	if (priority)
@@ -533,7 +537,7 @@ static bool gcrypt_run(void)
 	if (!gcry_check_version(NULL))
 		return false;
 	/* 8: SHA-256 */
-	gcry_md_hash_buffer(8, digest, sample, KB(4));
+	gcry_md_hash_buffer(8, digest, sample, sizeof(sample));
 	return digest[0] | digest[1] | digest[2] | digest[3];
 }
 
@@ -549,7 +553,7 @@ static bool sodium_run(void)
 {
 	unsigned char digest[32];
 
-	return sodium_init() >= 0 && !crypto_generichash(digest, sizeof(digest), sample, KB(4), NULL, 0);
+	return sodium_init() >= 0 && !crypto_generichash(digest, sizeof(digest), sample, sizeof(sample), NULL, 0);
 }
 
 /* mpz_t and mpfr_t are arrays of one struct of 16 and 32 bytes; these are larger. */
@@ -751,12 +755,12 @@ static bool webp_run(void)
 {
 	uint8_t *packed = NULL, *back;
 	int w = 0, h = 0;
-	size_t n = WebPEncodeRGB((uint8_t *)sample, 24, 24, 72, 60, &packed);
+	size_t n = WebPEncodeRGB((uint8_t *)sample, 16, 16, 48, 60, &packed);
 
 	back = WebPDecodeRGB(packed, n, &w, &h);
 	WebPFree(packed);
 	WebPFree(back);
-	return back && w == 24 && h == 24;
+	return back && w == 16 && h == 16;
 }
 
 FN(void *, cmsCreate_sRGBProfile, void);
