@@ -151,6 +151,12 @@ pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
     })
 }
 
+/// A built kernel has an option.
+pub fn has_option(lab: &Lab, config: Config, option: &str) -> Result<bool> {
+    let text = files::read(&lab.out(&format!("build/{config}/.config")))?;
+    Ok(text.lines().any(|line| line == format!("{option}=y")))
+}
+
 /// The texts of the configuration's fragments.
 fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
     config

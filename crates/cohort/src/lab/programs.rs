@@ -88,6 +88,18 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// Builds the program that prints what KUnit found at boot.
+pub fn kunit(lab: &Lab) -> Result<Program> {
+    let dir = lab.path("crates/cohort/guest");
+    let target = lab.out("guest/bin/kunit");
+    compile(lab, &[dir.join("kunit.c")], &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: "/lab/bin/kunit".into(),
+        file: target,
+        mode: 0o755,
+    })
+}
+
 /// Builds the selftests with the kernel's own rules, against its own headers.
 pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
     let dir = lab.out(config.tree()).join(SELFTESTS);

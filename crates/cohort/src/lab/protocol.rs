@@ -247,6 +247,35 @@ pub fn tap(step: &StepReport) -> Vec<Test> {
     tests
 }
 
+/// Reads what KUnit keeps of its suites: the cases are one level in, each suite's own line
+/// repeats them. Parameters of a case, one level further, are part of it.
+pub fn kunit(step: &StepReport) -> Vec<Test> {
+    let mut tests = Vec::new();
+    let mut notes = Vec::new();
+    for line in &step.lines {
+        match line
+            .strip_prefix("    ")
+            .map(|inner| (inner, tap_line(inner)))
+        {
+            Some((_, Some(test))) => tests.push(Test {
+                name: format!("KUnit: {}", test.name),
+                notes: std::mem::take(&mut notes),
+                ..test
+            }),
+            Some((inner, None)) => notes.push(inner.to_string()),
+            None => {}
+        }
+    }
+    if tests.is_empty() || !step.ending.success() {
+        tests.push(Test {
+            name: format!("KUnit tells its results: {}", step.ending),
+            verdict: Verdict::Fail,
+            notes: step.lines.clone(),
+        });
+    }
+    tests
+}
+
 fn tap_line(line: &str) -> Option<Test> {
     let (ok, rest) = if let Some(rest) = line.strip_prefix("ok ") {
         (true, rest)
@@ -392,6 +421,27 @@ mod tests {
             let tests = tap(&step(ending, text));
             assert_eq!(tests.len(), 1);
             assert_eq!(tests[0].verdict, Verdict::Skip);
+        }
+    }
+
+    #[test]
+    fn kunit_counts_cases_and_not_suites_or_parameters() {
+        let text = "KTAP version 1\n1..1\n    KTAP version 1\n    # Subtest: cohort\n    1..2\n    \
+            ok 1 range\n        ok 1 of 4\n    # range: EXPECTATION FAILED\n    not ok 2 hole\n\
+            not ok 1 cohort\n";
+        let tests = kunit(&step(Ending::Exit(0), text));
+        let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
+        assert_eq!(names, ["KUnit: range", "KUnit: hole"]);
+        assert_eq!(tests[1].verdict, Verdict::Fail);
+        assert!(
+            tests[1].notes[1].contains("EXPECTATION"),
+            "{:?}",
+            tests[1].notes
+        );
+        for (ending, text) in [(Ending::Exit(0), ""), (Ending::Exit(1), text)] {
+            let tests = kunit(&step(ending, text));
+            assert_eq!(tests.last().unwrap().verdict, Verdict::Fail);
+            assert!(tests.last().unwrap().name.contains("results"));
         }
     }
 

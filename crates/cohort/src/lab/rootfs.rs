@@ -79,30 +79,16 @@ pub fn image(lab: &Lab, name: &str) -> Result<PathBuf> {
     }
     let tree = lab.out(&format!("rootfs/{name}.tree"));
     let entries = apt::entries(Path::new("/"))?;
-    let mut made = debootstrap(
-        lab,
-        name,
-        &recipe,
-        &suite,
-        &tree,
-        &|security| apt::guest_sources(&entries, &release.codename, &suite, security),
-        true,
-    );
-    if let Err(error) = &made {
+    let make = |security| {
+        let sources = apt::guest_sources(&entries, &release.codename, &suite, security);
+        debootstrap(lab, name, &recipe, &suite, &tree, &sources)
+    };
+    if let Err(error) = make(true) {
         // The security suite's index has been seen out of step with its signature; the
         // guest has no network, so it can do without.
         eprintln!("{error:#}; trying once more without the security suite");
-        made = debootstrap(
-            lab,
-            name,
-            &recipe,
-            &suite,
-            &tree,
-            &|security| apt::guest_sources(&entries, &release.codename, &suite, security),
-            false,
-        );
+        make(false)?;
     }
-    made?;
     pack(lab, name, &recipe, &tree, &image)?;
     files::remove(&tree)?;
     forget_older(lab, name, &image)?;
@@ -115,26 +101,27 @@ fn debootstrap(
     recipe: &Recipe,
     suite: &str,
     tree: &Path,
-    sources: &dyn Fn(bool) -> Vec<String>,
-    security: bool,
+    sources: &[String],
 ) -> Result<()> {
-    let lines = sources(security);
-    if lines.is_empty() {
+    if sources.is_empty() {
         bail!(
             "this machine's /etc/apt names no package source of its own release, which the \
              guest's would be derived from"
         );
     }
     let list = lab.out(&format!("rootfs/{name}.list"));
-    files::write(&list, (lines.join("\n") + "\n").as_bytes())?;
+    files::write(&list, (sources.join("\n") + "\n").as_bytes())?;
     files::remove(tree)?;
     let mut progress = Progress::new(
         &format!("making the root file system {name}"),
         "s",
         Some(25 + 2 * recipe.packages.len() as u64),
     );
-    let mut command = Command::new("mmdebstrap");
+    // In a mount namespace of its own: whatever ends it, no /proc or /dev stays mounted in a
+    // tree that the next run removes.
+    let mut command = Command::new("unshare");
     command
+        .args(["--mount", "--propagation=private", "mmdebstrap"])
         .args(["--mode=root", "--variant=minbase", "--format=directory"])
         .arg(format!("--include={}", recipe.packages.join(",")))
         .arg("--aptopt=Acquire::Retries \"3\"")

@@ -4,12 +4,14 @@
 use super::build::{self, Config};
 use super::guest::{Outcome, Spec};
 use super::job::Step;
-use super::protocol::{Test, Verdict, tap};
+use super::protocol::{Test, Verdict, kunit, tap};
 use super::{Lab, programs};
 use anyhow::{Result, bail};
 
 /// The modes that the tests run in: sharing where asked for, and at every fork.
 const MODES: &[&str] = &["optin", "always"];
+/// The option with which our KUnit tests run at boot.
+const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
 const STEP_LIMIT: u64 = 600;
 /// Host seconds for a boot with all test programs.
@@ -43,7 +45,10 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     }
     let kernel = build::build(lab, config)?;
     let init = programs::init(lab)?;
-    let selftests = programs::selftests(lab, config)?;
+    let mut selftests = programs::selftests(lab, config)?;
+    if build::has_option(lab, config, KUNIT)? {
+        selftests.insert(0, programs::kunit(lab)?);
+    }
     let steps: Vec<Step> = selftests
         .iter()
         .map(|program| program.name().to_string())
@@ -91,6 +96,7 @@ fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
     let mut tests = Vec::new();
     for step in steps {
         match outcome.report.find(&step.name) {
+            Some(report) if step.command == "kunit" => tests.extend(kunit(report)),
             Some(report) => tests.extend(tap(report)),
             None => tests.push(Test {
                 name: format!("{} runs", step.name),
