@@ -18,6 +18,7 @@ unsigned long table_size;
 enum cohort_mode cohort_mode;
 bool quick;
 int race_seconds;
+bool costly;
 struct board *board;
 
 static int case_seconds = 120;
@@ -168,6 +169,14 @@ static enum cohort_mode detect_mode(void)
 		ksft_exit_fail_msg("COHORT_MODE=%s, but this kernel's mode is %s\n",
 				   env, names[found]);
 	return found;
+}
+
+double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 /* --- verdicts ------------------------------------------------------------ */
@@ -864,14 +873,6 @@ static bool kernel_complained(void)
 	return bad;
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
 /* End whatever the case left behind; false if something would not die. */
 static bool reap_all(pid_t group)
 {
@@ -976,9 +977,10 @@ static int run_one(const struct run *c)
 
 static void help(const char *name)
 {
-	printf("usage: %s [-q] [-l] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
+	printf("usage: %s [-q] [-l] [-x] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
 	       "  -q  quick: fewer pages, rounds and children (slow machines)\n"
 	       "  -l  list the cases\n"
+	       "  -x  also what the whole machine feels: poisoned pages, dropped caches\n"
 	       "  -t  how long each race runs\n"
 	       "  -T  how long a case may take before it counts as hung\n"
 	       "  -k  only cases with WORD in their description\n", name);
@@ -992,13 +994,16 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	struct run *runs = NULL;
 	bool list = false;
 
-	while ((opt = getopt(argc, argv, "qlt:T:k:")) != -1) {
+	while ((opt = getopt(argc, argv, "qlxt:T:k:")) != -1) {
 		switch (opt) {
 		case 'q':
 			quick = true;
 			break;
 		case 'l':
 			list = true;
+			break;
+		case 'x':
+			costly = true;
 			break;
 		case 't':
 			race_seconds = atoi(optarg);

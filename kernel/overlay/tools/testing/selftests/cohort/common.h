@@ -67,6 +67,7 @@ extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;
 extern bool quick;			/* -q: fewer pages, rounds and children */
 extern int race_seconds;		/* -t: how long one race may run */
+extern bool costly;			/* -x: what the whole machine feels is allowed */
 
 /* --- cases --------------------------------------------------------------- */
 
@@ -124,6 +125,7 @@ __u64 pagemap_entry(pid_t pid, const void *addr);
 #define PM_SOFT_DIRTY	0x0080000000000000ULL
 #define PM_PFN		0x007fffffffffffffULL
 long minor_faults(void);
+double now(void);			/* seconds */
 
 /* --- marked pages -------------------------------------------------------- */
 

@@ -1,0 +1,1016 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pages that go while many have them: swapped out, migrated, merged, truncated,
+ * written back, poisoned. Whoever takes a page must take it from every sharer,
+ * and every sharer must get the same one back.
+ */
+#include "common.h"
+
+#include <sys/ipc.h>
+#include <sys/shm.h>
+#include <sys/swap.h>
+#include <sys/sysmacros.h>
+
+#ifndef __NR_process_mrelease
+#define __NR_process_mrelease	448
+#endif
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
+#ifndef PR_MCE_KILL
+#define PR_MCE_KILL		33
+#define PR_MCE_KILL_SET		1
+#define PR_MCE_KILL_LATE	0
+#endif
+
+static struct area area;
+
+/* Outlives the case that made it, so that main() can undo it. */
+static struct {
+	char swap[64];		/* what we swapped on, "" if nothing */
+	int zram;		/* the zram device that we made, -1 if none */
+	bool cgroup;
+	char ksm[3][16];	/* how KSM was set */
+} *world;
+
+#define KSM	"/sys/kernel/mm/ksm/"
+
+static const char * const ksm_files[] = {
+	KSM "run", KSM "pages_to_scan", KSM "sleep_millisecs",
+};
+
+/* --- swap --------------------------------------------------------------------- */
+
+static bool write_swap_header(int fd, size_t bytes)
+{
+	struct {
+		char boot[1024];
+		__u32 version, last_page, nr_bad;
+	} header = { .version = 1, .last_page = bytes / page_size - 1 };
+	char *page = calloc(1, page_size);
+	bool ok;
+
+	memcpy(page, &header, sizeof(header));
+	memcpy(page + page_size - 10, "SWAPSPACE2", 10);
+	ok = pwrite(fd, page, page_size, 0) == (ssize_t)page_size && !fsync(fd);
+	free(page);
+	return ok;
+}
+
+static bool swap_try(const char *path, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	ok = write_swap_header(fd, bytes);
+	close(fd);
+	if (!ok || swapon(path, 0))
+		return false;
+	snprintf(world->swap, sizeof(world->swap), "%s", path);
+	return true;
+}
+
+/* on compressed memory, else on a RAM disk, else in a file */
+static bool swap_on(void)
+{
+	const size_t bytes = 192 << 20;
+	char path[64], text[32];
+	int fd;
+
+	if (world->swap[0])
+		return !swapon(world->swap, 0) || errno == EBUSY;
+	if (read_text("/sys/class/zram-control/hot_add", text, sizeof(text)) > 0) {
+		world->zram = atoi(text);
+		snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", world->zram);
+		snprintf(text, sizeof(text), "%zu", bytes);
+		if (!write_text(path, text)) {
+			snprintf(path, sizeof(path), "/dev/zram%d", world->zram);
+			if (swap_try(path, bytes))
+				return true;
+		}
+	}
+	if (swap_try("/dev/ram0", 4 << 20))
+		return true;
+	snprintf(path, sizeof(path), "/var/tmp/cohort-selftest.swap");
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		char *zeros = calloc(1, 1 << 20);
+
+		for (size_t off = 0; off < bytes / 4; off += 1 << 20)
+			if (write(fd, zeros, 1 << 20) != 1 << 20)
+				break;
+		free(zeros);
+		close(fd);
+		if (swap_try(path, bytes / 4))
+			return true;
+		unlink(path);
+	}
+	return false;
+}
+
+static void need_swap(void)
+{
+	if (!swap_on())
+		skip("no swap can be had");
+}
+
+static void clean_up(void)
+{
+	char text[64];
+
+	if (world->swap[0]) {
+		swapoff(world->swap);
+		if (!strncmp(world->swap, "/var/", 5))
+			unlink(world->swap);
+	}
+	if (world->zram >= 0) {
+		snprintf(text, sizeof(text), "/sys/block/zram%d/reset", world->zram);
+		write_text(text, "1");
+		snprintf(text, sizeof(text), "%d", world->zram);
+		write_text("/sys/class/zram-control/hot_remove", text);
+	}
+	if (world->cgroup)
+		rmdir("/sys/fs/cgroup/cohort-selftest");
+	for (int i = 0; i < 3; i++)
+		if (world->ksm[i][0])
+			write_text(ksm_files[i], world->ksm[i]);
+}
+
+/* --- pressure ------------------------------------------------------------------- */
+
+#define CGROUP	"/sys/fs/cgroup/cohort-selftest/"
+
+/* from here on what this process touches can be reclaimed apart from the rest */
+static bool enter_cgroup(void)
+{
+	if (!world->cgroup) {
+		write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+		if (access("/sys/fs/cgroup/cgroup.procs", F_OK))
+			return false;
+		if (mkdir("/sys/fs/cgroup/cohort-selftest", 0755) && errno != EEXIST)
+			return false;
+		world->cgroup = true;
+	}
+	if (access(CGROUP "memory.reclaim", W_OK))
+		return false;
+	write_text(CGROUP "memory.max", "max");
+	return !write_text(CGROUP "cgroup.procs", "0");
+}
+
+static void need_cgroup(void)
+{
+	if (!enter_cgroup())
+		skip("no memory cgroup (v2) to reclaim from");
+}
+
+static void press(void)
+{
+	/* it fails if it cannot get as much as that, which nobody expects */
+	if (write_text(CGROUP "memory.reclaim", "64M swappiness=200") == -EINVAL)
+		write_text(CGROUP "memory.reclaim", "64M");
+}
+
+static int mapped_spots(int who)
+{
+	int n = 0;
+
+	for (int i = 0; i < area.nspots; i++)
+		if (pagemap_entry(pid_of(who), area.spot[i].addr) & PM_PRESENT)
+			n++;
+	return n;
+}
+
+/*
+ * Take all pages of the area away from everybody. A page that is gone for one
+ * must be gone for all: they are the same page, or they were never shared.
+ */
+static void take_pages(unsigned int procs)
+{
+	for (int i = 0; i < 20; i++) {
+		int left = 0;
+
+		press();
+		for (int who = 0; procs >> who; who++)
+			if (procs & 1u << who)
+				left += mapped_spots(who);
+		if (!left)
+			return;
+	}
+	/* a few pages may be held by something else for a while: no matter */
+}
+
+static bool any_swapped(int who)
+{
+	for (int i = 0; i < area.nspots; i++)
+		if (pagemap_entry(pid_of(who), area.spot[i].addr) & PM_SWAP)
+			return true;
+	return false;
+}
+
+static void start(enum kind kind, int children)
+{
+	area_make(&area, kind);
+	become_zygote();
+	for (int i = 0; i <= children; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], &area);
+	}
+}
+
+/* --- swapped out under sharers ---------------------------------------------------- */
+
+static void test_swap(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+
+	need_cgroup();
+	need_swap();
+	start(kind, 3);
+	for (int first = 0; first <= 3; first++) {
+		take_pages(0xf);
+		if (!first && kind_anon(kind))
+			must(any_swapped(1), "nothing was swapped out");
+		/* each in turn is the first to get the pages back */
+		for (int i = 0; i <= 3; i++)
+			ask((first + i) % 4, model_check, (first + i) % 4, 0);
+		take_pages(0xf);
+		ask(first, model_scribble, first, 4);
+		take_pages(0xf);
+		model_check_all(4);
+	}
+	take_pages(0xf);
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+static void test_swap_read_twice(long arg)
+{
+	need_cgroup();
+	need_swap();
+	start(ARG_KIND(arg), 3);
+	/* brought in by one, taken again, read by another, who must not get an old one */
+	for (int round = 0; round < (quick ? 2 : 6); round++) {
+		take_pages(0xf);
+		ask(1, model_check, 1, 0);
+		take_pages(0xf);
+		ask(2, model_check, 2, 0);
+		take_pages(0xf);
+		ask(3, model_scribble, 3, 4);
+		take_pages(0xf);
+		model_check_all(4);
+	}
+}
+
+static void test_swap_leave(long arg)
+{
+	need_cgroup();
+	need_swap();
+	start(ARG_KIND(arg), 3);
+	take_pages(0xf);
+	quit(1);
+	board->model[1].n = 0;
+	model_check_all(4);
+	take_pages(0xd);
+	area_unmap(&area);
+	board->model[0].n = 0;
+	ask(2, model_check, 2, 0);
+	take_pages(0xc);
+	/* swapped out when it forks, and the fork shares or copies swap entries */
+	spawn_from(2, 4);
+	board->model[4] = board->model[2];
+	ask(4, model_check, 4, 0);
+	take_pages(0x1c);
+	kill_peer(3);
+	board->model[3].n = 0;
+	ask(4, model_scribble, 4, 5);
+	model_check_all(5);
+	quit(2);
+	board->model[2].n = 0;
+	take_pages(0x10);
+	model_check_all(5);
+}
+
+/* Swapped out by their only owner, before the fork: that needs no cgroup. */
+static bool page_out(void)
+{
+	for (int i = 0; i < 10; i++) {
+		for (int p = 0; p < area.nparts; p++)
+			madvise(area.part[p].addr, area.part[p].len, MADV_PAGEOUT);
+		if (any_swapped(SELF))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+static void test_fork_swapped(long arg)
+{
+	need_swap();
+	for (int first = 0; first <= 2; first++) {
+		area_make(&area, ARG_KIND(arg));
+		if (!page_out())
+			skip("MADV_PAGEOUT swaps nothing out");
+		become_zygote();
+		for (int i = 0; i <= 2; i++) {
+			if (i)
+				spawn(i);
+			model_init(&board->model[i], &area);
+		}
+		for (int i = 0; i <= 2; i++) {
+			int who = (first + i) % 3;
+
+			ask(who, i == 1 ? model_scribble : model_check, who, 3);
+		}
+		model_check_all(3);
+		model_scribble_all(3);
+		model_check_all(3);
+		for (int i = 1; i <= 2; i++)
+			quit(i);
+	}
+}
+
+static void off_and_on(void)
+{
+	must(!swapoff(world->swap), "swapoff: %s", strerror(errno));
+	must(swap_on(), "swapon: %s", strerror(errno));
+}
+
+static void test_swapoff(long arg)
+{
+	__u64 entry;
+
+	need_swap();
+	for (int way = 0; way < 4; way++) {
+		area_make(&area, ARG_KIND(arg));
+		if (!page_out())
+			skip("MADV_PAGEOUT swaps nothing out");
+		become_zygote();
+		for (int i = 0; i <= 2; i++) {
+			if (i)
+				spawn(i);
+			model_init(&board->model[i], &area);
+		}
+		switch (way) {
+		case 0:
+			/* all are there */
+			off_and_on();
+			break;
+		case 1:
+			/* only a grandchild is left, forked while all was swapped out */
+			spawn_from(1, 3);
+			board->model[3] = board->model[1];
+			quit(1);
+			quit(2);
+			area_unmap(&area);
+			memset(board->model, 0, 3 * sizeof(*board->model));
+			off_and_on();
+			break;
+		case 2:
+			/* one has some of it back, another wrote some */
+			ask(1, spots_touch, (long)&area, 0);
+			ask(2, model_scribble, 2, 3);
+			off_and_on();
+			break;
+		case 3:
+			/* the owner has gone */
+			area_unmap(&area);
+			board->model[0].n = 0;
+			off_and_on();
+			break;
+		}
+		model_check_all(4);
+		for (int i = 0; i < area.nspots; i++)
+			for (int who = 0; who < 4; who++) {
+				if (!board->model[who].n)
+					continue;
+				entry = pagemap_entry(pid_of(who), area.spot[i].addr);
+				must(!(entry & PM_SWAP), "process %d has a page where swap is off",
+				     who);
+			}
+		model_scribble_all(4);
+		model_check_all(4);
+		for (int i = 1; i <= 3; i++) {
+			if (board->model[i].n)
+				quit(i);
+			board->model[i].n = 0;
+		}
+		if (board->model[0].n)
+			area_unmap(&area);
+	}
+}
+
+static void test_many_swapped(long arg)
+{
+	/* more sharers than a swap entry's byte can count (62) */
+	int n = quick ? 66 : 90;
+
+	need_swap();
+	need_peers(n);
+	area_make(&area, ARG_KIND(arg));
+	if (!page_out())
+		skip("MADV_PAGEOUT swaps nothing out");
+	become_zygote();
+	for (int i = 1; i <= n; i++)
+		spawn(i);
+	/* each writes one page, and takes a copy of the entries of all others along */
+	for (int i = 1; i <= n; i++) {
+		struct model *m = &board->model[1];
+
+		model_init(m, &area);
+		m->n = 1;
+		ask(i, model_scribble, 1, 0);
+	}
+	for (int i = 1; i <= n; i++) {
+		struct model *m = &board->model[1];
+
+		model_init(m, &area);
+		m->want[0].acc = NONE;
+		m->want[0] = m->want[--m->n];
+		ask(i, model_check, 1, 0);
+		if (i % 3 == 0)
+			quit(i);
+	}
+	spots_intact((long)&area, 0);
+}
+
+/* --- moved -------------------------------------------------------------------------- */
+
+static long compact(long a, long b)
+{
+	for (;;) {
+		if (write_text("/proc/sys/vm/compact_memory", "1"))
+			return -1;
+		usleep(20000);
+	}
+}
+
+static void test_compaction(long arg)
+{
+	double end = now() + race_seconds;
+	int rounds = 0;
+
+	if (access("/proc/sys/vm/compact_memory", W_OK))
+		skip("no memory compaction");
+	/* before this is a zygote, so that the compactor has no part in it */
+	spawn(7);
+	tell(7, compact, 0, 0);
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	do {
+		for (int i = 0; i <= 3; i++) {
+			if (i)
+				spawn(i);
+			model_init(&board->model[i], &area);
+			for (int j = 0; rounds && j < area.nspots; j++)
+				board->model[i].want[j].tag = board->word[j];
+		}
+		model_check_all(4);
+		ask(1 + rounds % 3, model_scribble, 1 + rounds % 3, 4);
+		model_check_all(4);
+		ask(SELF, model_scribble, SELF, 4);
+		model_check_all(4);
+		for (int j = 0; j < area.nspots; j++)
+			board->word[j] = board->model[0].want[j].tag;
+		for (int i = 1; i <= 3; i++)
+			quit(i);
+		rounds++;
+	} while (now() < end || rounds < 3);
+	must(!is_gone(pid_of(7)), "the compactor died");
+}
+
+/* --- merged -------------------------------------------------------------------------- */
+
+static long ksm_number(const char *file)
+{
+	char path[64], buf[32];
+
+	snprintf(path, sizeof(path), KSM "%s", file);
+	return read_text(path, buf, sizeof(buf)) > 0 ? atol(buf) : -1;
+}
+
+static void ksm_scan(void)
+{
+	long until = ksm_number("full_scans") + 3;
+
+	for (int i = 0; i < 600 && ksm_number("full_scans") < until; i++)
+		usleep(50000);
+	must(ksm_number("full_scans") >= until, "ksmd does not get round");
+}
+
+static void ksm_start(void)
+{
+	char *p = area.base;
+
+	for (int i = 0; i < 3; i++)
+		if (!world->ksm[i][0])
+			read_text(ksm_files[i], world->ksm[i], sizeof(world->ksm[i]));
+	if (write_text(KSM "run", "1"))
+		skip("no KSM in this kernel");
+	write_text(KSM "pages_to_scan", "10000");
+	write_text(KSM "sleep_millisecs", "1");
+	/* pages 100 to 131 of the area are all alike */
+	for (int i = 100; i < 132; i++)
+		page_fill(p + i * page_size, 8000000u);
+	must_call(madvise(p, table_size, MADV_MERGEABLE));
+}
+
+static long alike_intact(long skip_page, long b)
+{
+	for (int i = 100; i < 132; i++)
+		if (i != skip_page)
+			must(page_is(area.base + i * page_size, 8000000u), "merged page %d differs",
+			     i);
+	return 0;
+}
+
+static long write_alike(long page, long tag)
+{
+	page_fill(area.base + page * page_size, tag);
+	return 0;
+}
+
+static long unmerge(long a, long b)
+{
+	must_call(madvise(area.base, table_size, MADV_UNMERGEABLE));
+	return 0;
+}
+
+static void test_ksm(long arg)
+{
+	bool before_fork = arg;
+
+	area_make(&area, ANON);
+	/* the spots among them would not be alike: this case looks after itself */
+	area.nspots = 0;
+	ksm_start();
+	if (before_fork)
+		ksm_scan();
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	if (!before_fork)
+		ksm_scan();
+	must(ksm_number("pages_sharing") > 0, "nothing was merged");
+	for (int i = 0; i <= 3; i++)
+		ask(i, alike_intact, -1, 0);
+	/* each writes another of them */
+	for (int i = 0; i <= 3; i++)
+		ask(i, write_alike, 110 + i, 8100000 + i);
+	for (int i = 0; i <= 3; i++) {
+		ask(i, alike_intact, 110 + i, 0);
+		ask(i, write_alike, 110 + i, 8000000);
+	}
+	ksm_scan();
+	for (int i = 0; i <= 3; i++)
+		ask(i, alike_intact, -1, 0);
+	ask(1, unmerge, 0, 0);
+	for (int i = 0; i <= 3; i++)
+		ask(i, alike_intact, -1, 0);
+	quit(1);
+	/* run = 2 unmerges everything everywhere, and must come to an end */
+	must(!write_text(KSM "run", "2"), "KSM does not unmerge");
+	for (int i = 0; i <= 3; i++)
+		if (i != 1)
+			ask(i, alike_intact, -1, 0);
+	write_text(KSM "run", "0");
+}
+
+/* --- files that shrink ---------------------------------------------------------------- */
+
+static void now_file(int nr, char *start, size_t len, enum access acc, bool even_private)
+{
+	for (int p = 0; p < nr; p++)
+		for (int i = 0; i < board->model[p].n; i++) {
+			struct want *w = &board->model[p].want[i];
+			const struct spot *s = &area.spot[w->id];
+
+			if (w->addr < start || w->addr >= start + len)
+				continue;
+			/* a private copy outlives a hole, but not the end of the file */
+			if (!w->shared && w->tag != s->file_tag && !even_private)
+				continue;
+			w->tag = 0;
+			w->acc = acc;
+		}
+}
+
+static long truncate_to(long part, long size)
+{
+	return ftruncate(area.part[part].fd, size) ? -errno : 0;
+}
+
+static void test_truncate(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+	int part = kind == MIXED ? 1 : 0;
+	struct part *p;
+	enum access back;
+	size_t half;
+
+	start(kind, 3);
+	p = &area.part[part];
+	half = p->len / 2 / page_size * page_size;
+	back = p->prot & PROT_WRITE ? WRITE : READ;
+	for (int i = 0; i <= 3; i++)
+		ask(i, model_check, i, 0);
+	ask(1, model_scribble, 1, 4);
+	/* one cuts the file: all lose the pages, their private copies too */
+	must(!ask(2, truncate_to, part, half), "ftruncate: %s", strerror(errno));
+	now_file(4, p->addr + half, p->len - half, BUS, true);
+	model_check_all(4);
+	/* it grows again: zeros for all */
+	must(!truncate_to(part, p->len), "ftruncate: %s", strerror(errno));
+	now_file(4, p->addr + half, p->len - half, back, true);
+	model_check_all(4);
+	model_scribble_all(4);
+	model_check_all(4);
+	must(!ask(3, truncate_to, part, 0), "ftruncate: %s", strerror(errno));
+	now_file(4, p->addr, p->len, BUS, true);
+	model_check_all(4);
+	must(!truncate_to(part, p->len), "ftruncate: %s", strerror(errno));
+	now_file(4, p->addr, p->len, back, true);
+	model_check_all(4);
+}
+
+static void test_punch(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+	int part = kind == MIXED ? 2 : 0;
+	struct part *p;
+	size_t third;
+
+	start(kind, 3);
+	p = &area.part[part];
+	third = p->len / 3 / page_size * page_size;
+	model_check_all(4);
+	if (fallocate(p->fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, third, third))
+		skip("no holes in this file system: %s", strerror(errno));
+	now_file(4, p->addr + third, third, p->prot & PROT_WRITE ? WRITE : READ, false);
+	model_check_all(4);
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+static void test_unlink_last(long arg)
+{
+	/* the file is gone from every table of names and descriptors */
+	start(ARG_KIND(arg), 2);
+	for (int i = 0; i < area.nparts; i++)
+		if (area.part[i].fd >= 0)
+			close(area.part[i].fd);
+	model_check_all(3);
+	area_unmap(&area);
+	board->model[0].n = 0;
+	model_scribble_all(3);
+	model_check_all(3);
+}
+
+/* --- write-back ------------------------------------------------------------------------ */
+
+static long sync_memory(long a, long b)
+{
+	for (int i = 0; i < area.nparts; i++)
+		if (area.part[i].shared)
+			must_call(msync(area.part[i].addr, area.part[i].len, MS_SYNC));
+	return 0;
+}
+
+/* the disk itself, past the page cache */
+static void disk_has(struct model *m)
+{
+	char path[64], *page = aligned_alloc(page_size, page_size);
+	struct part *p = &area.part[0];
+	int fd;
+
+	must_call(fdatasync(p->fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->fd);
+	fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < m->n; i++) {
+		must(pread(fd, page, page_size, m->want[i].addr - p->addr) == (ssize_t)page_size,
+		     "read: %s", strerror(errno));
+		must(page_is(page, m->want[i].tag), "spot %d is not on disk as it was written", i);
+	}
+	close(fd);
+	free(page);
+}
+
+static void test_writeback(long arg)
+{
+	start(ARG_KIND(arg), 3);
+	/*
+	 * Write-back makes the page clean and read-only for everybody. If one
+	 * sharer keeps a writable entry, its next write is not noticed and lost.
+	 */
+	for (int round = 0; round < (quick ? 1 : 3); round++)
+		for (int i = 0; i <= 3; i++) {
+			int next = (i + 1) % 4;
+
+			ask(i, model_scribble, i, 4);
+			ask(next, sync_memory, 0, 0);
+			disk_has(&board->model[0]);
+			ask(next, model_scribble, next, 4);
+			ask(i, model_scribble, i, 4);
+			disk_has(&board->model[0]);
+			model_check_all(4);
+		}
+}
+
+static void test_drop_caches(long arg)
+{
+	if (!costly)
+		skip("only with -x: the whole machine loses its caches");
+	start(ARG_KIND(arg), 3);
+	for (int i = 0; i <= 3; i++) {
+		sync();
+		must(!write_text("/proc/sys/vm/drop_caches", "3"), "drop_caches");
+		model_check_all(4);
+		ask(i, model_scribble, i, 4);
+		model_check_all(4);
+	}
+}
+
+/* --- the bits that say what was used ------------------------------------------------------ */
+
+static long reset_refs(long value, long b)
+{
+	char text[2] = { '0' + value, 0 };
+
+	return write_text("/proc/self/clear_refs", text);
+}
+
+static void test_clear_refs(long arg)
+{
+	start(ARG_KIND(arg), 2);
+	for (int value = 1; value <= 5; value++)
+		for (int i = 0; i <= 2; i++) {
+			must(!ask(i, reset_refs, value, 0), "clear_refs %d", value);
+			model_check_all(3);
+			if (value == 1 || value == 4) {
+				ask(i, model_scribble, i, 3);
+				model_check_all(3);
+			}
+		}
+}
+
+static void test_soft_dirty(long arg)
+{
+	char *probe;
+
+	area_make(&area, ARG_KIND(arg));
+	/* does this kernel keep the bit at all? */
+	must(!reset_refs(4, 0), "clear_refs");
+	probe = area.spot[0].addr;
+	page_fill(probe, area.spot[0].tag);
+	if (!(pagemap_entry(0, probe) & PM_SOFT_DIRTY))
+		skip("no soft-dirty bits in this kernel");
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], &area);
+	}
+	must(!ask(1, reset_refs, 4, 0), "clear_refs");
+	for (int i = 0; i < area.nspots; i++)
+		must(!(pagemap_entry(pid_of(1), area.spot[i].addr) & PM_SOFT_DIRTY),
+		     "spot %d is dirty after clear_refs", i);
+	/* a write by another is no write of this one */
+	ask(2, model_scribble, 2, 3);
+	ask(SELF, model_scribble, 0, 3);
+	for (int i = 0; i < area.nspots; i++)
+		must(!(pagemap_entry(pid_of(1), area.spot[i].addr) & PM_SOFT_DIRTY),
+		     "spot %d is dirty because another wrote its own", i);
+	board->model[1].n /= 2;
+	ask(1, model_scribble, 1, 3);
+	for (int i = 0; i < area.nspots; i++) {
+		bool dirty = pagemap_entry(pid_of(1), area.spot[i].addr) & PM_SOFT_DIRTY;
+
+		must(dirty == (i < board->model[1].n),
+		     "spot %d: wrong after writes to the first half", i);
+	}
+	model_check_all(3);
+}
+
+#define IDLE	"/sys/kernel/mm/page_idle/bitmap"
+
+static bool page_idle(__u64 pfn, bool set)
+{
+	__u64 word = 1ULL << pfn % 64;
+	int fd = open(IDLE, O_RDWR | O_CLOEXEC);
+	ssize_t n;
+
+	must(fd >= 0, IDLE ": %s", strerror(errno));
+	if (set)
+		n = pwrite(fd, &word, 8, pfn / 64 * 8);
+	else
+		n = pread(fd, &word, 8, pfn / 64 * 8);
+	must(n == 8, IDLE ": %s", strerror(errno));
+	close(fd);
+	return word >> pfn % 64 & 1;
+}
+
+static long touch_cold(long addr, long b)
+{
+	size_t len = 64 * page_size;
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	/* large enough that all entries go from the TLB, so that this is a walk */
+	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	must_call(munmap(p, len));
+	touch((char *)addr);
+	return 0;
+}
+
+static void test_page_idle(long arg)
+{
+	char *addr;
+	__u64 pfn;
+
+	if (access(IDLE, W_OK))
+		skip("no idle page tracking in this kernel");
+	start(ARG_KIND(arg), 3);
+	addr = area.spot[0].addr;
+	for (int i = 1; i <= 3; i++) {
+		bool idle = true;
+
+		/* the one that looks last is the one that must be noticed */
+		ask(i, touch_cold, (long)addr, 0);
+		pfn = pagemap_entry(pid_of(i), addr) & PM_PFN;
+		must(pfn, "the page is not there");
+		for (int tries = 0; tries < 20 && idle; tries++) {
+			page_idle(pfn, true);
+			ask(i, touch_cold, (long)addr, 0);
+			idle = page_idle(pfn, false);
+		}
+		must(!idle, "process %d's access is not seen", i);
+	}
+	model_check_all(4);
+}
+
+/* --- when memory is short -------------------------------------------------------------------- */
+
+static long eat(long bytes, long b)
+{
+	write_text("/proc/self/oom_score_adj", "1000");
+	for (;;) {
+		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return 0;
+		memset(p, 1, bytes);
+	}
+}
+
+static void test_oom(long arg)
+{
+	need_cgroup();
+	must(!swapoff(world->swap) || !world->swap[0] || errno == EINVAL, "swapoff: %s",
+	     strerror(errno));
+	start(ARG_KIND(arg), 3);
+	must(!write_text(CGROUP "memory.max", "48M"), "memory.max");
+	tell(2, eat, 1 << 20, 0);
+	wait_gone(2);
+	board->model[2].n = 0;
+	write_text(CGROUP "memory.max", "max");
+	model_check_all(4);
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+static void test_mrelease(long arg)
+{
+	int pidfd;
+
+	start(ARG_KIND(arg), 3);
+	pidfd = syscall(__NR_pidfd_open, pid_of(1), 0);
+	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
+	must_call(kill(pid_of(1), SIGKILL));
+	/* it may be gone already (ESRCH), and may not be quite dead (EAGAIN, EINVAL) */
+	syscall(__NR_process_mrelease, pidfd, 0);
+	close(pidfd);
+	wait_gone(1);
+	board->model[1].n = 0;
+	model_check_all(4);
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+/* --- memory that breaks ------------------------------------------------------- */
+
+static long advise(long addr, long advice)
+{
+	return madvise((void *)addr, page_size, advice) ? -errno : 0;
+}
+
+static long dies_late(long a, long b)
+{
+	/* SIGBUS on access, not at once */
+	prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_LATE, 0, 0);
+	return 0;
+}
+
+static void test_soft_offline(long arg)
+{
+	long ret;
+
+	if (!costly)
+		skip("only with -x: the page is lost to the machine");
+	start(ARG_KIND(arg), 3);
+	ret = ask(1, advise, (long)area.spot[0].addr, MADV_SOFT_OFFLINE);
+	if (ret == -EINVAL || ret == -EPERM)
+		skip("no soft offlining in this kernel");
+	/* it moved, or it did not (EBUSY): the content is the same */
+	model_check_all(4);
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+static void test_poison(long arg)
+{
+	char *addr;
+	long ret;
+
+	if (!costly)
+		skip("only with -x: the page is lost to the machine");
+	start(ARG_KIND(arg), 3);
+	addr = area.spot[0].addr;
+	for (int i = 0; i <= 3; i++) {
+		ask(i, dies_late, 0, 0);
+		ask(i, model_check, i, 0);
+	}
+	ret = ask(2, advise, (long)addr, MADV_HWPOISON);
+	if (ret == -EINVAL || ret == -EPERM)
+		skip("memory cannot be poisoned in this kernel");
+	must(!ret, "MADV_HWPOISON: %s", strerror(-ret));
+	for (int i = 0; i <= 3; i++) {
+		struct want *w = &board->model[i].want[0];
+
+		if (w->tag == area.spot[0].tag)
+			w->acc = BUS;
+	}
+	model_check_all(4);
+	/* the rest of the table is as good as ever */
+	model_scribble_all(4);
+	model_check_all(4);
+}
+
+#define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(PRIV_FILE_RO) | KIND(SHARED_FILE) | \
+		 KIND(SHARED_DISK) | KIND(MIXED))
+#define SWAPPED	(KIND(ANON) | KIND(HEAP) | KIND(PRIV_FILE) | KIND(SHARED_ANON) | KIND(MIXED) | \
+		 KIND(BORDERS) | KIND(SHARED_DISK) | KIND(PRIV_FILE_RO))
+#define QUICK	(KIND(ANON) | KIND(SHARED_ANON) | KIND(MIXED))
+#define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
+
+static const struct test_case cases[] = {
+	{ "Does every sharer get swapped pages back, in any order?", test_swap, 0, SWAPPED,
+	  QUICK },
+	{ "Is a page brought in by one and taken again right for another?",
+	  test_swap_read_twice, 0, SWAPPED, QUICK },
+	{ "Are swapped pages right when sharers leave and fork?", test_swap_leave, 0, SWAPPED,
+	  QUICK },
+	{ "Who sees what, forked while swapped out?", test_fork_swapped, 0, OWN },
+	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN },
+	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
+	  KIND(ANON) | KIND(PRIV_FILE) },
+	{ "Does memory stay right while it is compacted?", test_compaction, 0, SOME_KINDS,
+	  QUICK },
+	{ "Who sees a write to a page that KSM merged after fork?", test_ksm, 0 },
+	{ "Who sees a write to a page that KSM merged before fork?", test_ksm, 1 },
+	{ "Do all lose what is cut off a file?", test_truncate, 0, FILES },
+	{ "Do all see a hole punched into a file?", test_punch, 0, FILES },
+	{ "Does the memory of a file that nobody has open stay?", test_unlink_last, 0, FILES },
+	{ "Does every write reach the disk, whoever made it?", test_writeback, 0,
+	  KIND(SHARED_DISK) | KIND(SHARED_FILE) },
+	{ "Does memory stay right when caches are dropped?", test_drop_caches, 0, FILES },
+	{ "Does memory stay right when clear_refs is used?", test_clear_refs, 0, SOME_KINDS },
+	{ "Whose soft-dirty bits does a write set?", test_soft_dirty, 0, OWN },
+	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,
+	  KIND(ANON) | KIND(SHARED_FILE) },
+	{ "Does the memory stay when a sharer is killed for want of memory?", test_oom, 0,
+	  KIND(ANON) | KIND(MIXED) },
+	{ "Does the memory stay when a dying sharer is reaped?", test_mrelease, 0, SOME_KINDS },
+	{ "Does the memory stay when a page of it is taken out of use?", test_soft_offline, 0,
+	  SOME_KINDS },
+	{ "Do all sharers of a broken page get SIGBUS?", test_poison, 0, SOME_KINDS },
+};
+
+int main(int argc, char **argv)
+{
+	int ret;
+
+	world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	if (world == MAP_FAILED)
+		return KSFT_FAIL;
+	world->zram = -1;
+	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	clean_up();
+	return ret;
+}
