@@ -216,7 +216,7 @@ static void test_shared_private(long arg)
 	     "pagemap does not call a page of one process exclusive");
 }
 
-/* --- the counters behind VmRSS ------------------------------------------------ */
+/* --- the counters behind VmRSS -------------------------------------------- */
 
 static long rss(pid_t pid)
 {
@@ -345,7 +345,7 @@ static void test_rss_at_fork(long arg)
 	     "the parent has %ld kB of anonymous memory, its child %ld", anon, child);
 }
 
-/* --- what is left when all have gone ------------------------------------------- */
+/* --- what is left when all have gone -------------------------------------- */
 
 static void test_page_tables(long arg)
 {
@@ -408,7 +408,7 @@ static void test_nothing_left(long arg)
 	fail("%ld page-table pages more after %d rounds of forks", after - before, rounds);
 }
 
-/* --- memory cgroups --------------------------------------------------------------- */
+/* --- memory cgroups ------------------------------------------------------- */
 
 static char cgroup[128];
 
@@ -495,7 +495,7 @@ static void test_memcg(long arg)
 	     anon, tables);
 }
 
-/* --- a random run -------------------------------------------------------------------- */
+/* --- a random run --------------------------------------------------------- */
 
 static unsigned long long seed = 88172645463325252ULL;
 

@@ -122,7 +122,7 @@ static void test_permissions(long arg)
 	}
 }
 
-/* --- what the modes do ------------------------------------------------------ */
+/* --- what the modes do ---------------------------------------------------- */
 
 static long nothing(long a, long b)
 {
@@ -279,7 +279,7 @@ static void test_fork_copy(long arg)
 	knob_set(&knobs[2], original[2]);
 }
 
-/* --- prctl ------------------------------------------------------------------ */
+/* --- prctl ---------------------------------------------------------------- */
 
 static long get_flags(long a, long b)
 {
@@ -402,7 +402,7 @@ static int report_flags(void)
 	return 64 + get_flags(0, 0);
 }
 
-/* --- /proc/PID/cohort and the counters --------------------------------------- */
+/* --- /proc/PID/cohort and the counters ------------------------------------ */
 
 static const char * const keys[] = {
 	"Cohort", "Zygote", "KeepExec", "SharedTables", "OwnedTables",

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/statfs.h>
+#include <sys/swap.h>
 
 unsigned long page_size;
 unsigned long table_size;
@@ -24,7 +25,7 @@ struct board *board;
 static int case_seconds = 120;
 static int kmsg_fd = -1;
 
-/* --- the kernel's side --------------------------------------------------- */
+/* --- the kernel's side ---------------------------------------------------- */
 
 int read_text(const char *path, char *buf, size_t size)
 {
@@ -179,7 +180,7 @@ double now(void)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
-/* --- verdicts ------------------------------------------------------------ */
+/* --- verdicts ------------------------------------------------------------- */
 
 static void verdict(int code, const char *where, const char *fmt, va_list args)
 {
@@ -228,7 +229,7 @@ void note(const char *fmt, ...)
 	dprintf(STDOUT_FILENO, "# %s\n", text);
 }
 
-/* --- probing ------------------------------------------------------------- */
+/* --- probing -------------------------------------------------------------- */
 
 static __thread sigjmp_buf probe_jump;
 static __thread sig_atomic_t probing;
@@ -277,6 +278,18 @@ int probe_write(void *addr)
 	return probe(addr, true);
 }
 
+int probe_load(const __u64 *addr, __u64 *value)
+{
+	int sig = sigsetjmp(probe_jump, 1);
+
+	if (!sig) {
+		__atomic_store_n(&probing, 1, __ATOMIC_SEQ_CST);
+		*value = __atomic_load_n(addr, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&probing, 0, __ATOMIC_SEQ_CST);
+	return sig;
+}
+
 static inline __u64 tag_word(unsigned int tag, size_t i)
 {
 	__u64 x = ((__u64)tag << 16) ^ i;
@@ -310,7 +323,7 @@ bool page_is(const void *addr, unsigned int tag)
 	return true;
 }
 
-/* --- areas --------------------------------------------------------------- */
+/* --- areas ---------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -588,7 +601,7 @@ long spots_touch(long area, long unused)
 	return 0;
 }
 
-/* --- peers --------------------------------------------------------------- */
+/* --- peers ---------------------------------------------------------------- */
 
 struct request {
 	peer_fn fn;
@@ -742,7 +755,7 @@ void kill_peer(int who)
 	wait_gone(who);
 }
 
-/* --- models -------------------------------------------------------------- */
+/* --- models --------------------------------------------------------------- */
 
 void model_init(struct model *m, const struct area *a)
 {
@@ -840,7 +853,145 @@ void model_scribble_all(int n)
 			ask(i, model_scribble, i, n);
 }
 
-/* --- running cases ------------------------------------------------------- */
+/* --- swap and pressure ---------------------------------------------------- */
+
+/* Outlives the case that made it, so that the end of the run can undo it. */
+static struct {
+	char swap[64];		/* what we swapped on, "" if nothing */
+	int zram;		/* the zram device that we made, -1 if none */
+	bool cgroup;
+} *world;
+
+static bool write_swap_header(int fd, size_t bytes)
+{
+	struct {
+		char boot[1024];
+		__u32 version, last_page, nr_bad;
+	} header = { .version = 1, .last_page = bytes / page_size - 1 };
+	char *page = calloc(1, page_size);
+	bool ok;
+
+	memcpy(page, &header, sizeof(header));
+	memcpy(page + page_size - 10, "SWAPSPACE2", 10);
+	ok = pwrite(fd, page, page_size, 0) == (ssize_t)page_size && !fsync(fd);
+	free(page);
+	return ok;
+}
+
+static bool swap_try(const char *path, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	ok = write_swap_header(fd, bytes);
+	close(fd);
+	if (!ok || swapon(path, 0))
+		return false;
+	snprintf(world->swap, sizeof(world->swap), "%s", path);
+	return true;
+}
+
+/* on compressed memory, else on a RAM disk, else in a file */
+bool swap_on(void)
+{
+	const size_t bytes = 192 << 20;
+	char path[64], text[32];
+	int fd;
+
+	if (world->swap[0])
+		return !swapon(world->swap, 0) || errno == EBUSY;
+	if (read_text("/sys/class/zram-control/hot_add", text, sizeof(text)) > 0) {
+		world->zram = atoi(text);
+		snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", world->zram);
+		snprintf(text, sizeof(text), "%zu", bytes);
+		if (!write_text(path, text)) {
+			snprintf(path, sizeof(path), "/dev/zram%d", world->zram);
+			if (swap_try(path, bytes))
+				return true;
+		}
+	}
+	if (swap_try("/dev/ram0", 4 << 20))
+		return true;
+	snprintf(path, sizeof(path), "/var/tmp/cohort-selftest.swap");
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		char *zeros = calloc(1, 1 << 20);
+
+		for (size_t off = 0; off < bytes / 4; off += 1 << 20)
+			if (write(fd, zeros, 1 << 20) != 1 << 20)
+				break;
+		free(zeros);
+		close(fd);
+		if (swap_try(path, bytes / 4))
+			return true;
+		unlink(path);
+	}
+	return false;
+}
+
+void need_swap(void)
+{
+	if (!swap_on())
+		skip("no swap can be had");
+}
+
+static void clean_up(void)
+{
+	char text[64];
+
+	if (world->swap[0]) {
+		swapoff(world->swap);
+		if (!strncmp(world->swap, "/var/", 5))
+			unlink(world->swap);
+	}
+	if (world->zram >= 0) {
+		snprintf(text, sizeof(text), "/sys/block/zram%d/reset", world->zram);
+		write_text(text, "1");
+		snprintf(text, sizeof(text), "%d", world->zram);
+		write_text("/sys/class/zram-control/hot_remove", text);
+	}
+	if (world->cgroup)
+		rmdir(CGROUP);
+}
+
+/* from here on what this process touches can be reclaimed apart from the rest */
+static bool enter_cgroup(void)
+{
+	if (!world->cgroup) {
+		write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+		if (access("/sys/fs/cgroup/cgroup.procs", F_OK))
+			return false;
+		if (mkdir(CGROUP, 0755) && errno != EEXIST)
+			return false;
+		world->cgroup = true;
+	}
+	if (access(CGROUP "memory.reclaim", W_OK))
+		return false;
+	write_text(CGROUP "memory.max", "max");
+	return !write_text(CGROUP "cgroup.procs", "0");
+}
+
+void need_cgroup(void)
+{
+	if (!enter_cgroup())
+		skip("no memory cgroup (v2) to reclaim from");
+}
+
+void press(void)
+{
+	/* it fails if it cannot get as much as that, which nobody expects */
+	if (write_text(CGROUP "memory.reclaim", "64M swappiness=200") == -EINVAL)
+		write_text(CGROUP "memory.reclaim", "64M");
+}
+
+bool swap_off(void)
+{
+	return !world->swap[0] || !swapoff(world->swap) || errno == EINVAL;
+}
+
+/* --- running cases -------------------------------------------------------- */
 
 static const char * const complaints[] = {
 	"BUG:", "WARNING:", "KASAN", "KCSAN", "possible recursive locking",
@@ -1019,7 +1170,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 		}
 	}
 	if (race_seconds <= 0)
-		race_seconds = quick ? 1 : 3;
+		race_seconds = 1;
 
 	for (i = 0; i < n; i++) {
 		unsigned int mask = cases[i].kinds;
@@ -1045,8 +1196,11 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	cohort_mode = detect_mode();
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (board == MAP_FAILED)
+	world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED || world == MAP_FAILED)
 		ksft_exit_fail_perror("mmap");
+	world->zram = -1;
 	/* orphans of a case come to us, so that none outlives it unseen */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	kmsg_fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -1068,6 +1222,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 			note("took %.1f s", now() - start);
 	}
 
+	clean_up();
 	/* tables and their locks are freed late: give RCU a moment to complain */
 	usleep(100000);
 	if (kmsg_fd < 0)

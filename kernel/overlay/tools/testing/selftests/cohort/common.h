@@ -69,7 +69,7 @@ extern bool quick;			/* -q: fewer pages, rounds and children */
 extern int race_seconds;		/* -t: how long one race may run */
 extern bool costly;			/* -x: what the whole machine feels is allowed */
 
-/* --- cases --------------------------------------------------------------- */
+/* --- cases ---------------------------------------------------------------- */
 
 /*
  * A description is a question or says what must be. With `kinds` the case runs
@@ -108,7 +108,7 @@ void skip(const char *fmt, ...) __noreturn __printf(1, 2);
 
 void note(const char *fmt, ...) __printf(1, 2);
 
-/* --- the kernel's side --------------------------------------------------- */
+/* --- the kernel's side ---------------------------------------------------- */
 
 bool sharing_possible(void);	/* a zygote's fork shares tables here and now */
 void become_zygote(void);	/* does nothing on a stock kernel */
@@ -127,7 +127,7 @@ __u64 pagemap_entry(pid_t pid, const void *addr);
 long minor_faults(void);
 double now(void);			/* seconds */
 
-/* --- marked pages -------------------------------------------------------- */
+/* --- marked pages --------------------------------------------------------- */
 
 /* Every word of a page depends on its tag; tag 0 is a page of zeros. */
 void page_fill(void *addr, unsigned int tag);
@@ -135,6 +135,7 @@ bool page_is(const void *addr, unsigned int tag);
 
 /* 0, or the signal that the access raised */
 int probe_read(const void *addr);
+int probe_load(const __u64 *addr, __u64 *value);
 int probe_write(void *addr);	/* writes back the byte that is there */
 
 static inline char touch(const void *addr)
@@ -142,7 +143,7 @@ static inline char touch(const void *addr)
 	return __atomic_load_n((const char *)addr, __ATOMIC_RELAXED);
 }
 
-/* --- areas --------------------------------------------------------------- */
+/* --- areas ---------------------------------------------------------------- */
 
 enum kind {
 	ANON, HEAP, PRIV_FILE, PRIV_FILE_RO, PRIV_DISK, SHARED_FILE, SHARED_DISK,
@@ -199,7 +200,7 @@ void area_make(struct area *a, enum kind kind);
 void area_spots(struct area *a, int part, int n);
 void area_unmap(struct area *a);
 
-/* --- peers --------------------------------------------------------------- */
+/* --- peers ---------------------------------------------------------------- */
 
 #define SELF		0	/* the process that runs the case */
 #define MAX_PEERS	96
@@ -218,6 +219,17 @@ void quit(int who);			/* orderly exit; waits until it is gone */
 void kill_peer(int who);		/* SIGKILL; waits until it is gone */
 void wait_gone(int who);
 bool is_gone(pid_t pid);
+
+/* --- swap and pressure ---------------------------------------------------- */
+
+#define CGROUP	"/sys/fs/cgroup/cohort-selftest/"
+
+bool swap_on(void);		/* undone at the end of the run */
+bool swap_off(void);
+void need_swap(void);		/* or skip the case */
+/* what this process touches from here on, press() can reclaim apart from the rest */
+void need_cgroup(void);
+void press(void);
 
 /* --- models: what each process must see ----------------------------------- */
 

@@ -37,7 +37,7 @@ static void start(enum kind kind, int children)
 	}
 }
 
-/* --- writing into another process ------------------------------------------- */
+/* --- writing into another process ----------------------------------------- */
 
 enum method { POKE, WRITEV, MEM };
 
@@ -211,7 +211,7 @@ static void test_poke_text(long arg)
 	}
 }
 
-/* --- pages lent to a pipe ----------------------------------------------------- */
+/* --- pages lent to a pipe ------------------------------------------------- */
 
 static int pipe_fds[2];
 static char *lent;
@@ -338,7 +338,7 @@ static void test_vmsplice_before_fork(long arg)
 	}
 }
 
-/* --- direct I/O --------------------------------------------------------------- */
+/* --- direct I/O ----------------------------------------------------------- */
 
 static int direct_fd = -1;
 
@@ -420,7 +420,7 @@ static void test_direct_write(long arg)
 	model_check_all(3);
 }
 
-/* --- io_uring: buffers that stay pinned ---------------------------------------- */
+/* --- io_uring: buffers that stay pinned ----------------------------------- */
 
 static struct {
 	int fd;
@@ -575,7 +575,7 @@ static void test_pin(long arg)
 	must(ask(pinner, lent_is, 6, 0), "the pinner sees another's write");
 }
 
-/* --- futexes -------------------------------------------------------------------- */
+/* --- futexes -------------------------------------------------------------- */
 
 static long futex(unsigned int *word, int op, unsigned int val, void *timeout,
 		  unsigned int *word2, unsigned int val3)
@@ -711,7 +711,7 @@ static void test_clear_tid(long arg)
 	ask(2, spots_intact, (long)&area, 0);
 }
 
-/* --- uprobes --------------------------------------------------------------------- */
+/* --- uprobes -------------------------------------------------------------- */
 
 /* only ever called through its address, so that it has one */
 static long probed(long a, long b)

@@ -8,7 +8,6 @@
 
 #include <sys/ipc.h>
 #include <sys/shm.h>
-#include <sys/swap.h>
 #include <sys/sysmacros.h>
 
 #ifndef __NR_process_mrelease
@@ -25,152 +24,14 @@
 
 static struct area area;
 
-/* Outlives the case that made it, so that main() can undo it. */
-static struct {
-	char swap[64];		/* what we swapped on, "" if nothing */
-	int zram;		/* the zram device that we made, -1 if none */
-	bool cgroup;
-	char ksm[3][16];	/* how KSM was set */
-} *world;
-
 #define KSM	"/sys/kernel/mm/ksm/"
 
 static const char * const ksm_files[] = {
 	KSM "run", KSM "pages_to_scan", KSM "sleep_millisecs",
 };
 
-/* --- swap --------------------------------------------------------------------- */
-
-static bool write_swap_header(int fd, size_t bytes)
-{
-	struct {
-		char boot[1024];
-		__u32 version, last_page, nr_bad;
-	} header = { .version = 1, .last_page = bytes / page_size - 1 };
-	char *page = calloc(1, page_size);
-	bool ok;
-
-	memcpy(page, &header, sizeof(header));
-	memcpy(page + page_size - 10, "SWAPSPACE2", 10);
-	ok = pwrite(fd, page, page_size, 0) == (ssize_t)page_size && !fsync(fd);
-	free(page);
-	return ok;
-}
-
-static bool swap_try(const char *path, size_t bytes)
-{
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	bool ok;
-
-	if (fd < 0)
-		return false;
-	ok = write_swap_header(fd, bytes);
-	close(fd);
-	if (!ok || swapon(path, 0))
-		return false;
-	snprintf(world->swap, sizeof(world->swap), "%s", path);
-	return true;
-}
-
-/* on compressed memory, else on a RAM disk, else in a file */
-static bool swap_on(void)
-{
-	const size_t bytes = 192 << 20;
-	char path[64], text[32];
-	int fd;
-
-	if (world->swap[0])
-		return !swapon(world->swap, 0) || errno == EBUSY;
-	if (read_text("/sys/class/zram-control/hot_add", text, sizeof(text)) > 0) {
-		world->zram = atoi(text);
-		snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", world->zram);
-		snprintf(text, sizeof(text), "%zu", bytes);
-		if (!write_text(path, text)) {
-			snprintf(path, sizeof(path), "/dev/zram%d", world->zram);
-			if (swap_try(path, bytes))
-				return true;
-		}
-	}
-	if (swap_try("/dev/ram0", 4 << 20))
-		return true;
-	snprintf(path, sizeof(path), "/var/tmp/cohort-selftest.swap");
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd >= 0) {
-		char *zeros = calloc(1, 1 << 20);
-
-		for (size_t off = 0; off < bytes / 4; off += 1 << 20)
-			if (write(fd, zeros, 1 << 20) != 1 << 20)
-				break;
-		free(zeros);
-		close(fd);
-		if (swap_try(path, bytes / 4))
-			return true;
-		unlink(path);
-	}
-	return false;
-}
-
-static void need_swap(void)
-{
-	if (!swap_on())
-		skip("no swap can be had");
-}
-
-static void clean_up(void)
-{
-	char text[64];
-
-	if (world->swap[0]) {
-		swapoff(world->swap);
-		if (!strncmp(world->swap, "/var/", 5))
-			unlink(world->swap);
-	}
-	if (world->zram >= 0) {
-		snprintf(text, sizeof(text), "/sys/block/zram%d/reset", world->zram);
-		write_text(text, "1");
-		snprintf(text, sizeof(text), "%d", world->zram);
-		write_text("/sys/class/zram-control/hot_remove", text);
-	}
-	if (world->cgroup)
-		rmdir("/sys/fs/cgroup/cohort-selftest");
-	for (int i = 0; i < 3; i++)
-		if (world->ksm[i][0])
-			write_text(ksm_files[i], world->ksm[i]);
-}
-
-/* --- pressure ------------------------------------------------------------------- */
-
-#define CGROUP	"/sys/fs/cgroup/cohort-selftest/"
-
-/* from here on what this process touches can be reclaimed apart from the rest */
-static bool enter_cgroup(void)
-{
-	if (!world->cgroup) {
-		write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-		if (access("/sys/fs/cgroup/cgroup.procs", F_OK))
-			return false;
-		if (mkdir("/sys/fs/cgroup/cohort-selftest", 0755) && errno != EEXIST)
-			return false;
-		world->cgroup = true;
-	}
-	if (access(CGROUP "memory.reclaim", W_OK))
-		return false;
-	write_text(CGROUP "memory.max", "max");
-	return !write_text(CGROUP "cgroup.procs", "0");
-}
-
-static void need_cgroup(void)
-{
-	if (!enter_cgroup())
-		skip("no memory cgroup (v2) to reclaim from");
-}
-
-static void press(void)
-{
-	/* it fails if it cannot get as much as that, which nobody expects */
-	if (write_text(CGROUP "memory.reclaim", "64M swappiness=200") == -EINVAL)
-		write_text(CGROUP "memory.reclaim", "64M");
-}
+/* how KSM was set; outlives the case, so that main() can put it back */
+static char (*ksm_was)[16];
 
 static int mapped_spots(int who)
 {
@@ -220,7 +81,7 @@ static void start(enum kind kind, int children)
 	}
 }
 
-/* --- swapped out under sharers ---------------------------------------------------- */
+/* --- swapped out under sharers -------------------------------------------- */
 
 static void test_swap(long arg)
 {
@@ -334,7 +195,7 @@ static void test_fork_swapped(long arg)
 
 static void off_and_on(void)
 {
-	must(!swapoff(world->swap), "swapoff: %s", strerror(errno));
+	must(swap_off(), "swapoff: %s", strerror(errno));
 	must(swap_on(), "swapon: %s", strerror(errno));
 }
 
@@ -436,7 +297,7 @@ static void test_many_swapped(long arg)
 	spots_intact((long)&area, 0);
 }
 
-/* --- moved -------------------------------------------------------------------------- */
+/* --- moved ---------------------------------------------------------------- */
 
 static long compact(long a, long b)
 {
@@ -481,7 +342,7 @@ static void test_compaction(long arg)
 	must(!is_gone(pid_of(7)), "the compactor died");
 }
 
-/* --- merged -------------------------------------------------------------------------- */
+/* --- merged --------------------------------------------------------------- */
 
 static long ksm_number(const char *file)
 {
@@ -505,8 +366,8 @@ static void ksm_start(void)
 	char *p = area.base;
 
 	for (int i = 0; i < 3; i++)
-		if (!world->ksm[i][0])
-			read_text(ksm_files[i], world->ksm[i], sizeof(world->ksm[i]));
+		if (!ksm_was[i][0])
+			read_text(ksm_files[i], ksm_was[i], sizeof(ksm_was[i]));
 	if (write_text(KSM "run", "1"))
 		skip("no KSM in this kernel");
 	write_text(KSM "pages_to_scan", "10000");
@@ -578,7 +439,7 @@ static void test_ksm(long arg)
 	write_text(KSM "run", "0");
 }
 
-/* --- files that shrink ---------------------------------------------------------------- */
+/* --- files that shrink ---------------------------------------------------- */
 
 static void now_file(int nr, char *start, size_t len, enum access acc, bool even_private)
 {
@@ -668,7 +529,7 @@ static void test_unlink_last(long arg)
 	model_check_all(3);
 }
 
-/* --- write-back ------------------------------------------------------------------------ */
+/* --- write-back ----------------------------------------------------------- */
 
 static long sync_memory(long a, long b)
 {
@@ -735,7 +596,7 @@ static void test_drop_caches(long arg)
 	}
 }
 
-/* --- the bits that say what was used ------------------------------------------------------ */
+/* --- the bits that say what was used -------------------------------------- */
 
 static long reset_refs(long value, long b)
 {
@@ -853,7 +714,7 @@ static void test_page_idle(long arg)
 	model_check_all(4);
 }
 
-/* --- when memory is short -------------------------------------------------------------------- */
+/* --- when memory is short ------------------------------------------------- */
 
 static long eat(long bytes, long b)
 {
@@ -871,8 +732,7 @@ static long eat(long bytes, long b)
 static void test_oom(long arg)
 {
 	need_cgroup();
-	must(!swapoff(world->swap) || !world->swap[0] || errno == EINVAL, "swapoff: %s",
-	     strerror(errno));
+	must(swap_off(), "swapoff: %s", strerror(errno));
 	start(ARG_KIND(arg), 3);
 	must(!write_text(CGROUP "memory.max", "48M"), "memory.max");
 	tell(2, eat, 1 << 20, 0);
@@ -902,7 +762,7 @@ static void test_mrelease(long arg)
 	model_check_all(4);
 }
 
-/* --- memory that breaks ------------------------------------------------------- */
+/* --- memory that breaks --------------------------------------------------- */
 
 static long advise(long addr, long advice)
 {
@@ -1005,12 +865,13 @@ int main(int argc, char **argv)
 {
 	int ret;
 
-	world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		     -1, 0);
-	if (world == MAP_FAILED)
+	ksm_was = mmap(NULL, 3 * sizeof(*ksm_was), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ksm_was == MAP_FAILED)
 		return KSFT_FAIL;
-	world->zram = -1;
 	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
-	clean_up();
+	for (int i = 0; i < 3; i++)
+		if (ksm_was[i][0])
+			write_text(ksm_files[i], ksm_was[i]);
 	return ret;
 }

@@ -468,7 +468,7 @@ static void test_exec(long arg)
 	ask(1, spots_intact, (long)&area, 0);
 }
 
-/* --- what is never shared -------------------------------------------------- */
+/* --- what is never shared ------------------------------------------------- */
 
 /* A table of anonymous memory, every 32nd page of it written. */
 static void plain_table(int extra_flags)

@@ -95,7 +95,7 @@ static bool inside(const struct want *w, struct range r)
 	return w->addr >= r.start && w->addr < r.start + r.len;
 }
 
-/* --- how an action changes what its process must see ----------------------- */
+/* --- how an action changes what its process must see ---------------------- */
 
 static void now_acc(struct model *m, struct range r, enum access acc)
 {
@@ -155,7 +155,7 @@ static void now_moved(struct model *m, struct range r, char *to, enum access lef
 	}
 }
 
-/* --- the actions ----------------------------------------------------------- */
+/* --- the actions ---------------------------------------------------------- */
 
 /*
  * Each runs in the process that acts, changes m, the model of that process, and
@@ -784,7 +784,7 @@ static void bind_memory(struct model *m, long me)
 	syscall(__NR_move_pages, 0, 1, pages, nodes, status, 2);
 }
 
-/* --- a mapping in a hole ---------------------------------------------------- */
+/* --- a mapping in a hole -------------------------------------------------- */
 
 static char *hole(int i)
 {
@@ -852,7 +852,7 @@ static void map_hole_reserve(struct model *m, long me)
 	}
 }
 
-/* --- the matrix ------------------------------------------------------------- */
+/* --- the matrix ----------------------------------------------------------- */
 
 #define ALL	ALL_KINDS
 #define ANONS	(KIND(ANON) | KIND(HEAP) | KIND(BORDERS) | KIND(NEAR_THP))

@@ -1,0 +1,771 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The same rules while everything happens at once. Each race runs for a few
+ * seconds (-t); whatever the order, nobody may see another's private write, and
+ * nobody may lose one.
+ */
+#include "common.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/uio.h>
+
+static struct area area;
+static double deadline;
+
+static bool time_left(void)
+{
+	return now() < deadline;
+}
+
+static void start_clock(void)
+{
+	deadline = now() + race_seconds;
+}
+
+/* a number that differs from call to call and from process to process */
+static unsigned int any(unsigned int n)
+{
+	static __thread unsigned long long x;
+
+	if (!x)
+		x = ((unsigned long long)getpid() << 32 | (uintptr_t)&x) * 2654435761u + 1;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return (x >> 16) % n;
+}
+
+static struct spot *any_spot(void)
+{
+	return &area.spot[any(area.nspots)];
+}
+
+static bool may_write(const struct spot *s)
+{
+	return (area.part[s->part].prot & PROT_WRITE) && !area.part[s->part].shared;
+}
+
+/* in a page that is private: what I wrote there, or what the zygote left */
+#define NEVER	0
+static unsigned int mine[MAX_SPOTS];
+
+static void look(const struct spot *s)
+{
+	unsigned int tag = mine[s - area.spot] ? mine[s - area.spot] : s->tag;
+
+	must(page_is(s->addr, tag), "spot %d does not hold %s", (int)(s - area.spot),
+	     mine[s - area.spot] ? "what this process wrote" : "what the zygote left");
+}
+
+static void scribble(const struct spot *s)
+{
+	unsigned int tag = 9000000u + getpid() % 100000 * 100u + any(100);
+
+	page_fill(s->addr, tag);
+	mine[s - area.spot] = tag;
+}
+
+/* --- children that read, write, unmap and exit, while the parent forks ---- */
+
+static void live(int steps)
+{
+	for (int i = 0; i < steps; i++) {
+		const struct spot *s = any_spot();
+
+		switch (any(8)) {
+		case 0:
+			if (may_write(s))
+				scribble(s);
+			break;
+		case 1:
+			mprotect(s->addr, page_size, PROT_READ);
+			look(s);
+			mprotect(s->addr, page_size, area.part[s->part].prot);
+			break;
+		case 2:
+			if (!area.part[s->part].shared) {
+				madvise(s->addr, page_size, MADV_DONTNEED);
+				mine[s - area.spot] = NEVER;
+				must(page_is(s->addr, s->file_tag), "MADV_DONTNEED left something");
+				if (may_write(s))
+					scribble(s);
+				else
+					must(s->tag == s->file_tag, "a read-only page was written");
+			}
+			break;
+		default:
+			look(s);
+		}
+	}
+}
+
+static pid_t fork_one(int steps)
+{
+	pid_t pid = fork();
+
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		live(steps);
+		_exit(0);
+	}
+	return pid;
+}
+
+static int reap(int least)
+{
+	int status, n = 0;
+
+	while (waitpid(-1, &status, n < least ? 0 : WNOHANG) > 0) {
+		must(!status, "a child ended with status %x", status);
+		n++;
+	}
+	return n;
+}
+
+static void test_fork_storm(long arg)
+{
+	int running = 0, most = quick ? 6 : 16, forked = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	start_clock();
+	while (time_left()) {
+		fork_one(any(60));
+		forked++;
+		running++;
+		/* the parent lives too: its writes reach only later children */
+		for (int i = 0; i < 3; i++) {
+			struct spot *s = any_spot();
+
+			if (may_write(s)) {
+				s->tag = 9900000u + any(10000);
+				page_fill(s->addr, s->tag);
+			} else {
+				look(s);
+			}
+		}
+		running -= reap(running >= most);
+	}
+	reap(running);
+	note("%d forks", forked);
+}
+
+static void test_fork_tree(long arg)
+{
+	/* forks of forks: a sibling forks while another unshares the same table */
+	int forked = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	start_clock();
+	while (time_left()) {
+		for (int i = 0; i < 4; i++) {
+			pid_t pid = fork();
+
+			must(pid >= 0, "fork: %s", strerror(errno));
+			if (pid) {
+				forked++;
+				continue;
+			}
+			for (int depth = 0; depth < 3; depth++) {
+				live(any(20));
+				pid = fork();
+				must(pid >= 0, "fork: %s", strerror(errno));
+				/* half of the time the parent lives on, or its child does */
+				if (any(2) ? !pid : !!pid)
+					continue;
+				live(any(20));
+				if (pid)
+					reap(1);
+				_exit(0);
+			}
+			reap(0);
+			_exit(0);
+		}
+		reap(4);
+	}
+	note("%d trees", forked);
+}
+
+/* --- threads -------------------------------------------------------------- */
+
+#define NR_THREADS	4
+
+static int stop_threads;
+
+static bool stopping(void)
+{
+	return __atomic_load_n(&stop_threads, __ATOMIC_RELAXED);
+}
+
+/*
+ * Thread i owns the spots that are i modulo NR_THREADS and keeps checking and
+ * changing them, so that faults of one address space meet under per-VMA locks.
+ */
+static void *worker(void *arg)
+{
+	long me = (long)arg;
+
+	while (!stopping()) {
+		int i = me + NR_THREADS * any((area.nspots - me + NR_THREADS - 1) / NR_THREADS);
+		struct spot *s = &area.spot[i];
+
+		look(s);
+		if (may_write(s))
+			scribble(s);
+		if (!any(16) && !area.part[s->part].shared) {
+			madvise(s->addr, page_size, MADV_DONTNEED);
+			must(page_is(s->addr, s->file_tag), "MADV_DONTNEED left something");
+			mine[i] = NEVER;
+			if (may_write(s))
+				scribble(s);
+		}
+	}
+	return NULL;
+}
+
+static void run_threads(double seconds)
+{
+	pthread_t thread[NR_THREADS];
+	double end = now() + seconds;
+
+	stop_threads = 0;
+	for (long i = 0; i < NR_THREADS; i++)
+		must(!pthread_create(&thread[i], NULL, worker, (void *)i), "no thread");
+	while (now() < end)
+		usleep(1000);
+	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < NR_THREADS; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static void test_threads(long arg)
+{
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	start_clock();
+	while (time_left()) {
+		for (int i = 0; i < 3; i++) {
+			pid_t pid = fork();
+
+			must(pid >= 0, "fork: %s", strerror(errno));
+			if (!pid) {
+				run_threads(0.05);
+				for (int j = 0; j < area.nspots; j++)
+					look(&area.spot[j]);
+				_exit(0);
+			}
+		}
+		reap(3);
+		for (int j = 0; j < area.nspots; j++)
+			look(&area.spot[j]);
+	}
+}
+
+/* A fork takes a picture: what a thread writes meanwhile is before it or after. */
+static void *counter(void *arg)
+{
+	unsigned long *word = arg;
+
+	while (!stopping())
+		__atomic_add_fetch(word, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void test_fork_while_writing(long arg)
+{
+	pthread_t thread[NR_THREADS];
+	unsigned long *word[NR_THREADS];
+	int forked = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	/* one counter a page, in pages that lie in different regions if there are some */
+	for (int i = 0; i < NR_THREADS; i++) {
+		int j = area.nspots * i / NR_THREADS;
+
+		while (!may_write(&area.spot[j]))
+			j = (j + 1) % area.nspots;
+		word[i] = (unsigned long *)area.spot[j].addr;
+		word[i] += i;
+		*word[i] = 0;
+	}
+	become_zygote();
+	for (long i = 0; i < NR_THREADS; i++)
+		must(!pthread_create(&thread[i], NULL, counter, word[i]), "no thread");
+	start_clock();
+	while (time_left()) {
+		unsigned long before[NR_THREADS];
+		pid_t pid;
+
+		for (int i = 0; i < NR_THREADS; i++)
+			before[i] = __atomic_load_n(word[i], __ATOMIC_RELAXED);
+		pid = fork();
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid) {
+			unsigned long then[NR_THREADS];
+
+			for (int i = 0; i < NR_THREADS; i++) {
+				then[i] = __atomic_load_n(word[i], __ATOMIC_RELAXED);
+				must(then[i] >= before[i], "the child's picture is from before");
+			}
+			for (int round = 0; round < 5; round++) {
+				sched_yield();
+				for (int i = 0; i < NR_THREADS; i++)
+					must(__atomic_load_n(word[i], __ATOMIC_RELAXED) == then[i],
+					     "the child sees its parent's thread write");
+			}
+			*word[0] = 1;
+			_exit(0);
+		}
+		for (int i = 0; i < NR_THREADS; i++)
+			must(__atomic_load_n(word[i], __ATOMIC_RELAXED) >= before[i],
+			     "the parent's counter went back");
+		forked++;
+		if (forked % 4 == 0)
+			reap(4);
+	}
+	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < NR_THREADS; i++)
+		pthread_join(thread[i], NULL);
+	reap(forked % 4);
+	note("%d forks", forked);
+}
+
+/* --- many leave at once --------------------------------------------------- */
+
+static void test_exit_at_once(long arg)
+{
+	int n = quick ? 16 : 48, rounds = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	start_clock();
+	while (time_left() || !rounds) {
+		pid_t child[48];
+		int gate[2];
+
+		must_call(pipe(gate));
+		for (int i = 0; i < n; i++) {
+			child[i] = fork();
+			must(child[i] >= 0, "fork: %s", strerror(errno));
+			if (!child[i]) {
+				char c;
+
+				close(gate[1]);
+				/* some have a copy of their own by then, most do not */
+				if (i % 5 == 0)
+					live(5);
+				read(gate[0], &c, 1);
+				if (i % 3 == 0)
+					look(any_spot());
+				_exit(0);
+			}
+		}
+		close(gate[0]);
+		if (rounds % 2) {
+			/* all go by themselves */
+			close(gate[1]);
+			reap(n);
+		} else {
+			int status;
+
+			for (int i = 0; i < n; i++)
+				kill(child[i], SIGKILL);
+			for (int i = 0; i < n; i++)
+				must(waitpid(child[i], &status, 0) == child[i], "waitpid: %s",
+				     strerror(errno));
+			close(gate[1]);
+		}
+		for (int i = 0; i < area.nspots; i++)
+			look(&area.spot[i]);
+		rounds++;
+	}
+	note("%d rounds of %d", rounds, n);
+}
+
+/* The zygote unmaps while its children read: they must never miss a page. */
+static void test_unmap_while_read(long arg)
+{
+	int n = 4, rounds = 0;
+
+	start_clock();
+	while (time_left() || !rounds) {
+		memset(mine, 0, sizeof(mine));
+		area_make(&area, ARG_KIND(arg));
+		become_zygote();
+		for (int i = 0; i < n; i++)
+			fork_one(quick ? 100 : 300);
+		usleep(any(2000));
+		if (any(2)) {
+			area_unmap(&area);
+		} else {
+			/* page by page, from both ends */
+			for (int i = 0; i < area.nspots / 2; i++) {
+				munmap(area.spot[i].addr, page_size);
+				munmap(area.spot[area.nspots - 1 - i].addr, page_size);
+			}
+			area_unmap(&area);
+		}
+		reap(n);
+		for (int i = 0; i < area.nparts; i++)
+			if (area.part[i].fd >= 0)
+				close(area.part[i].fd);
+		rounds++;
+	}
+	note("%d rounds", rounds);
+}
+
+/* --- pages that are looked up without a lock ------------------------------ */
+
+static void *lender(void *arg)
+{
+	char *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	int fds[2];
+
+	must_call(pipe(fds));
+	while (!stopping()) {
+		const struct spot *s = any_spot();
+		struct iovec iov = { s->addr, page_size };
+		size_t got = 0;
+
+		/* the fast path of GUP: interrupts off, no lock */
+		must(vmsplice(fds[1], &iov, 1, 0) == (ssize_t)page_size, "vmsplice: %s",
+		     strerror(errno));
+		while (got < page_size) {
+			ssize_t n = read(fds[0], page + got, page_size - got);
+
+			must(n > 0, "the pipe is short");
+			got += n;
+		}
+		must(page_is(page, s->tag), "a page lent to a pipe is not as it was");
+	}
+	return NULL;
+}
+
+static void test_gup_fast(long arg)
+{
+	pthread_t thread[2];
+	int forked = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	for (int i = 0; i < 2; i++)
+		must(!pthread_create(&thread[i], NULL, lender, NULL), "no thread");
+	start_clock();
+	while (time_left()) {
+		fork_one(any(20));
+		forked++;
+		if (forked % 4 == 0)
+			reap(4);
+	}
+	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	reap(forked % 4);
+	note("%d forks", forked);
+}
+
+/* A device writes into our pages while we fork: what it wrote must be ours. */
+static int direct_fd = -1;
+
+static void *direct_reader(void *arg)
+{
+	struct spot *s = arg;
+
+	while (!stopping()) {
+		unsigned int index = any(64);
+
+		must(pread(direct_fd, s->addr, page_size, index * page_size) ==
+		     (ssize_t)page_size, "direct read: %s", strerror(errno));
+		must(page_is(s->addr, FILE_TAG(index)), "what the disk gave went elsewhere");
+	}
+	return NULL;
+}
+
+static void test_direct_io(long arg)
+{
+	struct spot *used[2] = { };
+	pthread_t thread[2];
+	int forked = 0, fd = make_file("disk", 64), n = 0;
+	char path[64];
+
+	must_call(fsync(fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (direct_fd < 0)
+		skip("O_DIRECT: %s", strerror(errno));
+	area_make(&area, ARG_KIND(arg));
+	/* the last ones that may be written are the device's, the rest the children's */
+	for (int i = area.nspots - 1; i >= 0 && n < 2; i--)
+		if (may_write(&area.spot[i]))
+			used[n++] = &area.spot[i];
+	must(n == 2, "too few pages");
+	become_zygote();
+	for (int i = 0; i < 2; i++)
+		must(!pthread_create(&thread[i], NULL, direct_reader, used[i]), "no thread");
+	start_clock();
+	while (time_left()) {
+		pid_t pid = fork();
+
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid) {
+			/* a picture: it does not change while we look at it */
+			for (int i = 0; i < 2; i++) {
+				char *addr = used[i]->addr, *copy = malloc(page_size);
+
+				memcpy(copy, addr, page_size);
+				for (int round = 0; round < 10; round++) {
+					sched_yield();
+					must(!memcmp(copy, addr, page_size),
+					     "the device writes into a child's page");
+				}
+				page_fill(addr, 1);
+				must(page_is(addr, 1), "a child lost its write");
+			}
+			_exit(0);
+		}
+		if (++forked % 4 == 0)
+			reap(4);
+	}
+	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	reap(forked % 4);
+	note("%d forks", forked);
+}
+
+static void *other_reader(void *arg)
+{
+	char *page = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	int fd;
+
+	while (!stopping()) {
+		const struct spot *s = any_spot();
+
+		/* one's own memory by the long way round */
+		fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+		if (pread(fd, page, page_size, (off_t)(uintptr_t)s->addr) == (ssize_t)page_size)
+			must(page_is(page, s->tag), "/proc/self/mem has another page");
+		close(fd);
+		spots_intact((long)&area, 0);
+		pagemap_entry(0, s->addr);
+		proc_field(0, "smaps_rollup", "Rss");
+	}
+	return NULL;
+}
+
+static void test_walkers(long arg)
+{
+	pthread_t thread[2];
+	int forked = 0;
+
+	/* the parent only looks, its children come and go in the same tables */
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	for (int i = 0; i < 2; i++)
+		must(!pthread_create(&thread[i], NULL, other_reader, NULL), "no thread");
+	start_clock();
+	while (time_left()) {
+		pid_t pid = fork_one(any(40));
+
+		/* and somebody asks about a process that is about to go */
+		shared_tables(pid);
+		proc_field(pid, "smaps_rollup", "Pss");
+		proc_field(pid, "status", "VmRSS");
+		forked++;
+		if (forked % 4 == 0)
+			reap(4);
+	}
+	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	reap(forked % 4);
+	note("%d forks", forked);
+}
+
+/* --- pages that are taken meanwhile --------------------------------------- */
+
+static long press_on(long a, long b)
+{
+	for (;;) {
+		press();
+		sched_yield();
+	}
+	return 0;
+}
+
+static void test_reclaim(long arg)
+{
+	double end;
+	int rounds = 0;
+
+	/* neither one of the cohort nor in the group that it takes pages from */
+	spawn(7);
+	need_cgroup();
+	need_swap();
+	tell(7, press_on, 0, 0);
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	end = now() + race_seconds;
+	do {
+		for (int i = 0; i < 4; i++)
+			fork_one(quick ? 100 : 300);
+		for (int i = 0; i < area.nspots; i++)
+			look(&area.spot[i]);
+		for (int i = 0; i < 4; i++) {
+			struct spot *s = any_spot();
+
+			if (may_write(s)) {
+				s->tag = 9900000u + any(10000);
+				page_fill(s->addr, s->tag);
+			}
+		}
+		/* the reclaimer is a child too, and does not end by itself */
+		for (int i = 0; i < 4; i++) {
+			int status;
+
+			must(waitpid(-1, &status, 0) > 0 && !status,
+			     "a child ended with status %x", status);
+		}
+		rounds++;
+	} while (now() < end);
+	must(!is_gone(pid_of(7)), "the reclaimer died");
+	note("%d rounds", rounds);
+}
+
+/* One cuts a file and grows it again, while others read and write their memory of it. */
+static void test_truncate(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+	size_t pages = table_size / page_size;
+	int fd = make_file(kind == SHARED_DISK || kind == PRIV_DISK ? "disk" : "tmpfs", pages);
+	bool shared = kind == SHARED_DISK || kind == SHARED_FILE;
+	char *base = arena(1);
+	int rounds = 0;
+
+	map_at(base, table_size, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+	for (size_t i = 0; i < pages; i += 7)
+		touch(base + i * page_size);
+	become_zygote();
+	for (int i = 0; i < 4; i++) {
+		pid_t pid = fork();
+
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (pid)
+			continue;
+		start_clock();
+		while (time_left()) {
+			/* the last one is the parent's: a late write here would be seen there */
+			char *addr = base + any(pages - 1) * page_size;
+			int sig = any(4) ? probe_read(addr) : probe_write(addr);
+
+			must(!sig || sig == SIGBUS, "signal %d on a page of a cut file", sig);
+			/* the first half is never cut: it must be there and right */
+			addr = base + any(pages / 2) * page_size;
+			must(page_is(addr, FILE_TAG((addr - base) / page_size)),
+			     "a page before the cut has changed");
+		}
+		_exit(0);
+	}
+	start_clock();
+	while (time_left()) {
+		must_call(ftruncate(fd, table_size / 2));
+		/* nothing of it may be mapped anywhere now: it would be freed under a user */
+		must_call(ftruncate(fd, table_size));
+		/* what comes back is zeros, whatever it was before */
+		must(page_is(base + (pages - 1) * page_size, 0), "what was cut off is there again");
+		rounds++;
+	}
+	reap(4);
+	note("%d cuts", rounds);
+}
+
+/* --- stale translations --------------------------------------------------- */
+
+/*
+ * Readers spin on a page, so that its translation stays in their TLBs, while the
+ * file has that page replaced again and again by a new one with a higher number.
+ * The writer says when a number is in place. A load that begins later must find
+ * that number or a higher one, a page not yet written (0), or none (SIGBUS): an
+ * older number, or anything else, is an old page behind a stale translation.
+ */
+#define MARK	0x5a5a000000000000ULL
+
+static void test_stale(long arg)
+{
+	int fd = make_file(ARG_KIND(arg) == SHARED_DISK ? "disk" : "tmpfs", 1);
+	char *base = arena(1);
+	__u64 word, n;
+	int status;
+
+	map_at(base, page_size, PROT_READ, MAP_SHARED, fd, 0);
+	touch(base);
+	become_zygote();
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+		long placed;
+
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (pid)
+			continue;
+		while (!__atomic_load_n(&board->word[0], __ATOMIC_RELAXED)) {
+			placed = __atomic_load_n(&board->word[1], __ATOMIC_SEQ_CST);
+			if (!placed || probe_load((__u64 *)base, &word) || !word)
+				continue;
+			must((word & MARK) == MARK && (long)(word & ~MARK) >= placed,
+			     "page %ld is in place, a reader finds %llx", placed,
+			     (unsigned long long)word);
+		}
+		_exit(0);
+	}
+	start_clock();
+	for (n = 1; time_left(); n++) {
+		must_call(ftruncate(fd, 0));
+		must_call(ftruncate(fd, page_size));
+		word = MARK | n;
+		must_call(pwrite(fd, &word, sizeof(word), 0));
+		__atomic_store_n(&board->word[1], (long)n, __ATOMIC_SEQ_CST);
+		must(!probe_load((__u64 *)base, &word) && word == (MARK | n),
+		     "the writer's own mapping shows %llx", (unsigned long long)word);
+		if (n % 16 == 0)
+			sched_yield();
+	}
+	board->word[0] = 1;
+	for (int i = 0; i < 3; i++)
+		must(wait(&status) > 0 && !status, "a reader ended with status %x", status);
+	note("%llu pages", (unsigned long long)n);
+}
+
+#define ROUGH	(KIND(ANON) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO) | KIND(MIXED) | KIND(BORDERS))
+#define QUICK	(KIND(ANON) | KIND(MIXED))
+#define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | KIND(SHARED_DISK))
+#define LOCKED	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED))
+
+static const struct test_case cases[] = {
+	{ "Children of a busy zygote see nothing of each other", test_fork_storm, 0, ROUGH, QUICK },
+	{ "Forks of forks see nothing of each other", test_fork_tree, 0, ROUGH, QUICK },
+	{ "Threads that fault and unshare at once lose nothing", test_threads, 0, ROUGH, QUICK },
+	{ "A fork is a picture, whatever threads write meanwhile", test_fork_while_writing, 0,
+	  LOCKED | KIND(BORDERS), QUICK },
+	{ "Many that leave at once leave the zygote's memory alone", test_exit_at_once, 0, ROUGH,
+	  QUICK },
+	{ "Children read on while the zygote unmaps", test_unmap_while_read, 0, ROUGH, QUICK },
+	{ "Pages lent to a pipe during forks are right", test_gup_fast, 0, KIND(ANON) |
+	  KIND(PRIV_FILE_RO) | KIND(BORDERS), KIND(ANON) },
+	{ "What a device reads into memory during forks stays there", test_direct_io, 0, LOCKED,
+	  KIND(ANON) },
+	{ "Those who read page tables find them whole", test_walkers, 0, ROUGH, QUICK },
+	{ "Memory stays right under reclaim, fork and unsharing", test_reclaim, 0, ROUGH, QUICK },
+	{ "Nobody keeps what is cut off a file", test_truncate, 0, FILES,
+	  KIND(PRIV_FILE) | KIND(SHARED_FILE) },
+	{ "Nobody uses a stale translation", test_stale, 0, KIND(SHARED_FILE) | KIND(SHARED_DISK),
+	  KIND(SHARED_FILE) },
+};
+
+int main(int argc, char **argv)
+{
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
