@@ -440,23 +440,37 @@ static long enter_cgroup(long a, long b)
 	return 0;
 }
 
-static long make_and_fork(long kind, long b)
+#define SPARSE_TABLES	64
+
+static char *sparse;
+
+/* many tables with a page in each; what forks also counts then */
+static long make_and_fork(long a, long b)
 {
-	area_make(&area, kind);
+	sparse = arena(SPARSE_TABLES);
+	map_at(sparse, SPARSE_TABLES * table_size, PROT_READ | PROT_WRITE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	madvise(sparse, SPARSE_TABLES * table_size, MADV_NOHUGEPAGE);
+	for (int i = 0; i < SPARSE_TABLES; i++)
+		sparse[i * table_size] = 1;
 	become_zygote();
 	for (int i = 2; i <= 5; i++)
 		spawn(i);
 	return 0;
 }
 
-static long touch_mine(long a, long b)
+static long write_sparse(long every, long b)
 {
-	return spots_touch((long)&area, 0);
+	for (int i = 0; i < SPARSE_TABLES; i += every)
+		sparse[i * table_size + page_size] = 2;
+	return 0;
 }
 
 static void test_memcg(long arg)
 {
+	long limit = 64 * sysconf(_SC_NPROCESSORS_ONLN) * page_size;
 	long anon = 0, tables = 0;
+	int rounds = 8;
 
 	snprintf(cgroup, sizeof(cgroup), "/sys/fs/cgroup/cohort-selftest-%d", getpid());
 	write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
@@ -466,33 +480,35 @@ static void test_memcg(long arg)
 		rmdir(cgroup);
 		skip("no memory controller");
 	}
-	need_peers(8);
-	spawn(1);
-	ask(1, enter_cgroup, 0, 0);
-	ask(1, make_and_fork, BORDERS, 0);
-	for (int i = 2; i <= 5; i++)
-		ask(i, touch_mine, 0, 0);
-	/* the kernel folds these numbers together every two seconds at worst */
-	for (int i = 0; i < 100 && (anon <= 0 || tables <= 0); i++) {
-		usleep(100000);
-		anon = cgroup_stat("anon");
-		tables = cgroup_stat("pagetables");
+	for (int round = 0; round < rounds; round++) {
+		spawn(1);
+		ask(1, enter_cgroup, 0, 0);
+		ask(1, make_and_fork, 0, 0);
+		/* one unshares all, one half, one nothing, one dies at once */
+		kill_peer(5);
+		ask(2, write_sparse, 1, 0);
+		ask(3, write_sparse, 2, 0);
+		if (round % 2)
+			quit(1);
+		for (int i = 2; i <= 4; i++)
+			quit(i);
+		if (!(round % 2))
+			quit(1);
 	}
-	must(tables > 0, "the group is charged for no page table");
-	must(anon > 0, "the group is charged for no memory");
-	quit(1);
-	for (int i = 2; i <= 5; i++)
-		quit(i);
+	/*
+	 * The kernel leaves up to 64 changes a CPU out of these sums, and frees
+	 * late. One process's tables, leaked in each round, are more than that.
+	 */
 	for (int i = 0; i < 100; i++) {
 		anon = cgroup_stat("anon");
 		tables = cgroup_stat("pagetables");
-		if (!anon && !tables)
+		if (anon <= limit && tables <= limit)
 			break;
 		usleep(100000);
 	}
 	rmdir(cgroup);
-	must(!anon && !tables, "nobody is left, but %ld bytes and %ld bytes of tables are charged",
-	     anon, tables);
+	must(anon <= limit && tables <= limit,
+	     "nobody is left, but %ld bytes and %ld bytes of tables are charged", anon, tables);
 }
 
 /* --- a random run --------------------------------------------------------- */
