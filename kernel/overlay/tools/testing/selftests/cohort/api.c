@@ -397,6 +397,35 @@ static void test_prctl_exec(long arg)
 	}
 }
 
+/* ... or with this one, to say whether it shares anything */
+#define REPORT_TABLES	"--report-tables"
+
+static void test_exec_leaves(long arg)
+{
+	static char self[256];
+	static char *const argv[] = { self, REPORT_TABLES, NULL };
+	static char *const envp[] = { NULL };
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	need_cohort();
+	must(n > 0, "readlink: %s", strerror(errno));
+	for (long flags = 1; flags <= 3; flags += 2) {
+		int status;
+		pid_t pid;
+
+		must(!set_flags(flags, 0), "PR_SET_COHORT: %s", strerror(errno));
+		pid = fork();
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid) {
+			execve(self, argv, envp);
+			_exit(127);
+		}
+		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "exec: status %x",
+		     status);
+		must(!WEXITSTATUS(status), "another program shares %d tables", WEXITSTATUS(status));
+	}
+}
+
 static int report_flags(void)
 {
 	return 64 + get_flags(0, 0);
@@ -582,6 +611,7 @@ static const struct test_case cases[] = {
 	{ "Unknown flags and arguments give EINVAL and change nothing", test_prctl_bad },
 	{ "Fork hands the flags on, and each process has its own", test_prctl_inherit },
 	{ "Exec drops the flags, or keeps them with PR_COHORT_KEEP_EXEC", test_prctl_exec },
+	{ "A program just started by a zygote shares nothing with it", test_exec_leaves },
 	{ "/proc/PID/cohort has its lines, in order", test_proc_format },
 	{ "/proc/PID/cohort of a process without memory is harmless", test_proc_dead },
 	{ "/proc/PID/cohort says who shares and who owns", test_proc_values },
@@ -595,6 +625,8 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], REPORT_FLAGS))
 		return report_flags();
+	if (argc == 2 && !strcmp(argv[1], REPORT_TABLES))
+		return shared_tables(getpid());
 
 	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++) {
 		char buf[128], *word;

@@ -739,6 +739,91 @@ static void test_stale(long arg)
 	note("%llu pages", (unsigned long long)n);
 }
 
+/*
+ * Direct writes to a file throw its pages out of the page cache and out of every
+ * address space that maps them; the next look must bring in what was written.
+ */
+static void test_invalidate(long arg)
+{
+	int fd = make_file("disk", 1), direct, status;
+	char *base = arena(1), *buf = aligned_alloc(page_size, page_size);
+	bool shared = ARG_KIND(arg) == SHARED_DISK;
+	char path[64];
+	__u64 word, n;
+
+	must_call(fsync(fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (direct < 0)
+		skip("O_DIRECT: %s", strerror(errno));
+	memset(buf, 0, page_size);
+	map_at(base, page_size, PROT_READ, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+	touch(base);
+	become_zygote();
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+		long placed;
+
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (pid)
+			continue;
+		while (!__atomic_load_n(&board->word[0], __ATOMIC_RELAXED)) {
+			placed = __atomic_load_n(&board->word[1], __ATOMIC_SEQ_CST);
+			if (!placed)
+				continue;
+			word = __atomic_load_n((__u64 *)base, __ATOMIC_RELAXED);
+			must((word & MARK) == MARK && (long)(word & ~MARK) >= placed,
+			     "%ld is on disk, a reader finds %llx", placed,
+			     (unsigned long long)word);
+		}
+		_exit(0);
+	}
+	start_clock();
+	for (n = 1; time_left(); n++) {
+		word = MARK | n;
+		memcpy(buf, &word, sizeof(word));
+		must(pwrite(direct, buf, page_size, 0) == (ssize_t)page_size, "direct write: %s",
+		     strerror(errno));
+		__atomic_store_n(&board->word[1], (long)n, __ATOMIC_SEQ_CST);
+	}
+	board->word[0] = 1;
+	for (int i = 0; i < 3; i++)
+		must(wait(&status) > 0 && !status, "a reader ended with status %x", status);
+	note("%llu pages", (unsigned long long)n);
+}
+
+/* One makes huge pages of the memory again and again, the others live in it. */
+static void test_collapse(long arg)
+{
+	int rounds = 0;
+
+	area_make(&area, ARG_KIND(arg));
+	madvise(area.base, table_size, MADV_HUGEPAGE);
+	if (madvise(area.base, table_size, MADV_COLLAPSE) && errno == EINVAL)
+		skip("no MADV_COLLAPSE for this memory");
+	become_zygote();
+	start_clock();
+	while (time_left() || !rounds) {
+		for (int i = 0; i < 3; i++)
+			fork_one(quick ? 50 : 150);
+		for (int i = 0; i < 4; i++) {
+			madvise(area.base, table_size, MADV_COLLAPSE);
+			look(any_spot());
+			/* part of it goes, so that the huge page is split */
+			if (!area.part[0].shared) {
+				struct spot *s = any_spot();
+
+				madvise(s->addr, page_size, MADV_DONTNEED);
+				s->tag = 9900000u + any(10000);
+				page_fill(s->addr, s->tag);
+			}
+		}
+		reap(3);
+		rounds++;
+	}
+	note("%d rounds", rounds);
+}
+
 #define ROUGH	(KIND(ANON) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO) | KIND(MIXED) | KIND(BORDERS))
 #define QUICK	(KIND(ANON) | KIND(MIXED))
 #define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | KIND(SHARED_DISK))
@@ -763,6 +848,10 @@ static const struct test_case cases[] = {
 	  KIND(PRIV_FILE) | KIND(SHARED_FILE) },
 	{ "Nobody uses a stale translation", test_stale, 0, KIND(SHARED_FILE) | KIND(SHARED_DISK),
 	  KIND(SHARED_FILE) },
+	{ "Everybody sees what was written to disk behind the cache", test_invalidate, 0,
+	  KIND(SHARED_DISK) | KIND(PRIV_DISK) },
+	{ "Memory stays right while it becomes huge pages", test_collapse, 0,
+	  KIND(ANON) | KIND(SHARED_ANON) | KIND(MEMFD) },
 };
 
 int main(int argc, char **argv)

@@ -154,6 +154,32 @@ static void test_swap_leave(long arg)
 	model_check_all(5);
 }
 
+static long free_all(long a, long b)
+{
+	for (int i = 0; i < area.nparts; i++)
+		if (!area.part[i].shared && area.part[i].fd < 0)
+			madvise(area.part[i].addr, area.part[i].len, MADV_FREE);
+	return 0;
+}
+
+static void test_free_under_pressure(long arg)
+{
+	need_cgroup();
+	need_swap();
+	start(ARG_KIND(arg), 3);
+	/* the advice is one process's; the pages are still the others' data */
+	ask(1, free_all, 0, 0);
+	for (int i = 0; i < area.nspots; i++)
+		if (!area.part[area.spot[i].part].shared && area.part[area.spot[i].part].fd < 0)
+			board->model[1].want[i].or_zero = true;
+	take_pages(0xf);
+	model_check_all(4);
+	take_pages(0xf);
+	model_scribble_all(4);
+	take_pages(0xf);
+	model_check_all(4);
+}
+
 /* Swapped out by their only owner, before the fork: that needs no cgroup. */
 static bool page_out(void)
 {
@@ -835,6 +861,8 @@ static const struct test_case cases[] = {
 	  test_swap_read_twice, 0, SWAPPED, QUICK },
 	{ "Are swapped pages right when sharers leave and fork?", test_swap_leave, 0, SWAPPED,
 	  QUICK },
+	{ "Does MADV_FREE under pressure cost others their data?", test_free_under_pressure, 0,
+	  KIND(ANON) | KIND(HEAP) | KIND(MIXED) | KIND(BORDERS) },
 	{ "Who sees what, forked while swapped out?", test_fork_swapped, 0, OWN },
 	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN },
 	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,

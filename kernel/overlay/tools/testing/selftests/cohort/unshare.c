@@ -1008,6 +1008,9 @@ static void play(long index, enum kind kind, int role)
 		     shared);
 	}
 
+	must(!proc_field(pid_of(bystander), "status", "VmLck"), "%s: another has locked memory",
+	     roles[role].text);
+
 	model_check_all(last + 1);
 	model_scribble_all(last + 1);
 	model_check_all(last + 1);
@@ -1051,9 +1054,164 @@ static void test_action(long arg)
 	}
 }
 
+/* --- growth --------------------------------------------------------------- */
+
+#define GROWTH	16		/* pages */
+
+static long grow_brk(long pages, long tag)
+{
+	char *old = sbrk(pages * (long)page_size);
+
+	must(old != (void *)-1, "brk: %s", strerror(errno));
+	if (pages > 0) {
+		must(page_is(old, 0), "new heap is not empty");
+		page_fill(old, tag);
+	}
+	return 0;
+}
+
+static void watch(int who, int index, char *addr, unsigned int tag, enum access acc)
+{
+	struct model *m = &board->model[who];
+
+	if (m->n <= index)
+		m->n = index + 1;
+	m->want[index] = (struct want){ .addr = addr, .tag = tag, .acc = acc, .id = index };
+}
+
+static void test_brk(long arg)
+{
+	uintptr_t end = (uintptr_t)sbrk(0), middle;
+	long grown = vm_event("cohort_ptp_unshared_map");
+	char *low, *top;
+
+	/* the heap is to end in the middle of a table of its own */
+	middle = (end + table_size) / table_size * table_size + table_size / 2;
+	must(sbrk(middle - end) == (void *)end, "brk: %s", strerror(errno));
+	top = (char *)middle;
+	low = top - table_size / 4;
+	page_fill(low, 1);
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		watch(i, 0, low, 1, WRITE);
+		watch(i, 1, top, 0, NONE);
+		watch(i, 2, low - 8 * page_size, 0, WRITE);
+	}
+	model_check_all(3);
+	/* one after another grows its heap into the hole that all had there */
+	for (int k = 0; k <= 2; k++) {
+		int who = (k + 1) % 3;
+
+		ask(who, grow_brk, GROWTH, 50 + who);
+		watch(who, 1, top, 50 + who, WRITE);
+		model_check_all(3);
+	}
+	if (sharing_possible())
+		must(vm_event("cohort_ptp_unshared_map") > grown,
+		     "cohort_ptp_unshared_map did not move");
+	/* and one gives much of it back */
+	ask(2, grow_brk, -(long)(GROWTH + table_size / 2 / page_size), 0);
+	for (int i = 0; i < 3; i++)
+		watch(2, i, board->model[2].want[i].addr, 0, NONE);
+	model_check_all(3);
+	model_scribble_all(3);
+	model_check_all(3);
+}
+
+static void test_brk_shrink(long arg)
+{
+	int n = 0;
+
+	area_make(&area, HEAP);
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], &area);
+	}
+	/* the area is followed by up to two tables of heap that nobody uses */
+	while ((char *)sbrk(0) - n * page_size > area.base + table_size / 2)
+		n++;
+	ask(1, grow_brk, -n, 0);
+	now_acc(&board->model[1], (struct range){ area.base + table_size / 2, table_size, NULL },
+		NONE);
+	model_check_all(3);
+	model_scribble_all(3);
+	model_check_all(3);
+}
+
+static void test_stack_growth(long arg)
+{
+	char *base = arena(1), *stack = base + table_size - GROWTH * page_size;
+
+	/* other memory in the same table, a stack guard gap away */
+	map_at(base, GROWTH * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	       -1, 0);
+	map_at(stack, GROWTH * page_size, PROT_READ | PROT_WRITE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0);
+	page_fill(base, 1);
+	page_fill(stack, 2);
+	become_zygote();
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		watch(i, 0, base, 1, WRITE);
+		watch(i, 1, stack, 2, WRITE);
+		/* looking there makes it grow, in the one that looks */
+		watch(i, 2, stack - 3 * page_size, 0, WRITE);
+	}
+	ask(1, model_scribble, 1, 3);
+	model_check_all(3);
+	model_scribble_all(3);
+	model_check_all(3);
+}
+
+/* --- leaving for good ----------------------------------------------------- */
+
+static void test_exit(long arg)
+{
+	long left = vm_event("cohort_ptp_left");
+
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	for (int i = 1; i <= 4; i++)
+		spawn(i);
+	for (int i = 1; i <= 4; i++) {
+		model_init(&board->model[i], &area);
+		ask(i, warm_up, 0, 0);
+	}
+	model_init(&board->model[SELF], &area);
+	quit(1);
+	board->model[1].n = 0;
+	if (sharing_possible())
+		must(vm_event("cohort_ptp_left") - left >= area.tables,
+		     "cohort_ptp_left grew by %ld for %d tables",
+		     vm_event("cohort_ptp_left") - left, area.tables);
+	model_check_all(5);
+	kill_peer(2);
+	board->model[2].n = 0;
+	model_check_all(5);
+	/* one goes that has a copy of its own */
+	ask(3, model_scribble, 3, 5);
+	quit(3);
+	board->model[3].n = 0;
+	model_check_all(5);
+	model_scribble_all(5);
+	model_check_all(5);
+}
+
+static const struct test_case more_cases[] = {
+	{ "Who notices a heap that grows into a hole of its table?", test_brk },
+	{ "Who notices a heap that shrinks?", test_brk_shrink },
+	{ "Who notices a stack that grows?", test_stack_growth },
+	{ "Who notices an exit?", test_exit, 0, ALL, SOME_KINDS },
+};
+
 int main(int argc, char **argv)
 {
-	struct test_case cases[ARRAY_SIZE(actions)] = { };
+	struct test_case cases[ARRAY_SIZE(actions) + ARRAY_SIZE(more_cases)] = { };
 	static char text[ARRAY_SIZE(actions)][96];
 
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
@@ -1063,5 +1221,6 @@ int main(int argc, char **argv)
 			.kinds = actions[i].kinds, .quick_kinds = SOME_KINDS,
 		};
 	}
+	memcpy(cases + ARRAY_SIZE(actions), more_cases, sizeof(more_cases));
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 }
