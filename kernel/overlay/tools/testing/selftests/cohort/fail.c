@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * When memory is short: each allocation of a system call fails in turn. The call
+ * then either does its work or says that it did not, and in that case every
+ * process finds its memory as it was. A page fault is tried again until it works.
+ *
+ * Needs fault injection (CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs).
+ */
+#include "common.h"
+
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <linux/userfaultfd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY	1
+#endif
+
+static struct area area;
+
+static const struct knob {
+	const char *file, *value;
+} knobs[] = {
+	{ "/sys/kernel/debug/failslab/ignore-gfp-wait", "N" },
+	{ "/sys/kernel/debug/failslab/verbose", "0" },
+	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N" },
+	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem", "N" },
+	{ "/sys/kernel/debug/fail_page_alloc/min-order", "0" },
+	{ "/sys/kernel/debug/fail_page_alloc/verbose", "0" },
+};
+
+static char original[ARRAY_SIZE(knobs)][16];
+
+static int fail_fd = -1;
+
+static void need_injection(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+		if (write_text(knobs[i].file, knobs[i].value))
+			skip("no fault injection in this kernel");
+}
+
+/* let the n-th allocation from now on fail, in this process alone */
+static void arm(long n)
+{
+	char text[16];
+
+	if (fail_fd < 0)
+		fail_fd = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC);
+	if (fail_fd < 0)
+		skip("/proc/self/fail-nth: %s", strerror(errno));
+	snprintf(text, sizeof(text), "%ld", n);
+	must(pwrite(fail_fd, text, strlen(text), 0) > 0, "fail-nth: %s", strerror(errno));
+}
+
+/* was there an n-th one, so that it failed? */
+static bool disarm(void)
+{
+	char text[16] = "";
+	int saved = errno;
+
+	must(pread(fail_fd, text, sizeof(text) - 1, 0) > 0, "fail-nth: %s", strerror(errno));
+	must(pwrite(fail_fd, "0", 1, 0) == 1, "fail-nth: %s", strerror(errno));
+	errno = saved;
+	return atoi(text) == 0;
+}
+
+/* --- the operations ---------------------------------------------------------- */
+
+static char *part_start(void)
+{
+	return area.spot[1].addr;
+}
+
+static size_t part_len(void)
+{
+	const struct part *p = &area.part[0];
+
+	return (p->addr + p->len - part_start()) / 2 / page_size * page_size;
+}
+
+static bool in_part(const struct want *w)
+{
+	return w->addr >= part_start() && w->addr < part_start() + part_len();
+}
+
+/* each returns -1 with errno if it failed */
+static long do_protect(void)
+{
+	return mprotect(part_start(), part_len(), PROT_NONE);
+}
+
+static void none_in_part(struct model *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (in_part(&m->want[i]))
+			m->want[i].acc = NONE;
+}
+
+static long do_unmap(void)
+{
+	return munmap(part_start(), part_len());
+}
+
+static long do_unmap_all(void)
+{
+	return munmap(area.part[0].addr, area.part[0].len);
+}
+
+static void none_in_first(struct model *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (area.spot[m->want[i].id].part == 0)
+			m->want[i].acc = NONE;
+}
+
+static char *elsewhere;
+
+static long do_move(void)
+{
+	return mremap(part_start(), part_len(), part_len(), MREMAP_MAYMOVE | MREMAP_FIXED,
+		      elsewhere) == MAP_FAILED ? -1 : 0;
+}
+
+static void moved_part(struct model *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (in_part(&m->want[i]))
+			m->want[i].addr += elsewhere - part_start();
+}
+
+static long do_grow(void)
+{
+	const struct part *p = &area.part[0];
+
+	return mremap(p->addr, p->len, p->len + page_size, 0) == MAP_FAILED ? -1 : 0;
+}
+
+static long do_map_hole(void)
+{
+	void *p = mmap(area.base, page_size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	return p == MAP_FAILED ? -1 : 0;
+}
+
+static long do_map_over(void)
+{
+	void *p = mmap(part_start(), part_len(), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	return p == MAP_FAILED ? -1 : 0;
+}
+
+static void zero_in_part(struct model *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (in_part(&m->want[i])) {
+			m->want[i].tag = 0;
+			m->want[i].acc = WRITE;
+			m->want[i].shared = false;
+		}
+}
+
+static long do_dontneed(void)
+{
+	return madvise(part_start(), part_len(), MADV_DONTNEED);
+}
+
+static void dropped_part(struct model *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (in_part(&m->want[i]) && !m->want[i].shared)
+			m->want[i].tag = area.spot[m->want[i].id].file_tag;
+}
+
+static long do_lock(void)
+{
+	return mlock(part_start(), part_len());
+}
+
+static long do_populate(void)
+{
+	int ret = madvise(part_start(), part_len(), MADV_POPULATE_WRITE);
+
+	/* a read-only part has nothing to populate for writing */
+	return ret && errno == EINVAL ? 0 : ret;
+}
+
+static long do_collapse(void)
+{
+	return madvise(area.base, table_size, MADV_COLLAPSE);
+}
+
+static long do_uffd(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	int ret, saved;
+
+	if (fd < 0)
+		return -1;
+	reg.range.start = (uintptr_t)part_start();
+	reg.range.len = part_len();
+	ret = ioctl(fd, UFFDIO_API, &api);
+	if (!ret)
+		ret = ioctl(fd, UFFDIO_REGISTER, &reg);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return ret;
+}
+
+static long do_write(void)
+{
+	/* must succeed, however often the kernel has to try */
+	for (int i = 0; i < 4; i++)
+		if (area.part[area.spot[i].part].prot & PROT_WRITE)
+			probe_write(area.spot[i].addr);
+	return 0;
+}
+
+static long do_read(void)
+{
+	for (int i = 0; i < area.nspots; i++)
+		touch(area.spot[i].addr);
+	return 0;
+}
+
+static long do_write_syscall(void)
+{
+	struct iovec local = { area.spot[0].addr, page_size };
+	struct iovec remote = { area.spot[0].addr, page_size };
+
+	/* writes the sibling's page with what it has already */
+	return process_vm_writev(pid_of(2), &local, 1, &remote, 1, 0) < 0 ? -1 : 0;
+}
+
+static long do_fork(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -1;
+	if (!pid) {
+		spots_intact((long)&area, 0);
+		if (area.part[0].prot & PROT_WRITE && !area.part[0].shared)
+			page_fill(area.spot[0].addr, 5);
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && !status, "the child ended with %x", status);
+	return 0;
+}
+
+static long do_fork_tree(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -1;
+	if (!pid) {
+		for (int i = 0; i < 3; i++)
+			if (fork() < 0)
+				_exit(0);
+		spots_intact((long)&area, 0);
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && !status, "the child ended with %x", status);
+	return 0;
+}
+
+static const struct operation {
+	const char *name;
+	long (*fn)(void);
+	void (*done)(struct model *m);	/* what its process sees when it worked */
+	bool never_fails;
+	bool half;	/* a failed call may have taken what was in the part away */
+	bool keeps;	/* it leaves regions as they are, so it can be done again */
+} operations[] = {
+	{ "mprotect", do_protect, none_in_part },
+	{ "munmap of a part", do_unmap, none_in_part },
+	{ "munmap of all", do_unmap_all, none_in_first },
+	{ "mremap of a part", do_move, moved_part },
+	{ "mremap that grows", do_grow, NULL },
+	{ "mmap in a hole", do_map_hole, NULL },
+	{ "mmap over a part", do_map_over, zero_in_part, .half = true },
+	{ "MADV_DONTNEED", do_dontneed, dropped_part },
+	{ "mlock", do_lock, NULL },
+	{ "MADV_POPULATE_WRITE", do_populate, NULL },
+	{ "MADV_COLLAPSE", do_collapse, NULL },
+	{ "userfaultfd", do_uffd, NULL },
+	{ "a write fault", do_write, NULL, .never_fails = true },
+	{ "a read fault", do_read, NULL, .never_fails = true },
+	{ "process_vm_writev", do_write_syscall, NULL },
+	{ "fork", do_fork, NULL, .keeps = true },
+	{ "fork of a child that forks", do_fork_tree, NULL, .keeps = true },
+};
+
+enum { DONE_CLEAN, DONE_ANYWAY, FAILED };
+
+static long try_operation(long index, long nth)
+{
+	const struct operation *op = &operations[index];
+	long ret;
+	bool injected;
+
+	arm(nth);
+	ret = op->fn();
+	injected = disarm();
+	if (!ret)
+		return injected ? DONE_ANYWAY : DONE_CLEAN;
+	must(!op->never_fails, "%s failed: %s", op->name, strerror(errno));
+	if (!injected) {
+		/* it fails on its own: that is no business of this test */
+		if (nth == 1)
+			skip("%s: %s", op->name, strerror(errno));
+		return DONE_CLEAN;
+	}
+	return FAILED;
+}
+
+static void set_up(enum kind kind)
+{
+	area_make(&area, kind);
+	elsewhere = arena(2) + 3 * page_size;
+	for (int i = 0; i <= 2; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], &area);
+	}
+}
+
+static void take_down(void)
+{
+	for (int i = 1; i <= 2; i++)
+		quit(i);
+	area_unmap(&area);
+	for (int i = 0; i < area.nparts; i++)
+		if (area.part[i].fd >= 0)
+			close(area.part[i].fd);
+}
+
+static void test_fail(long arg)
+{
+	enum kind kind = ARG_KIND(arg);
+	long index = ARG_ARG(arg), nth, result;
+	const struct operation *op = &operations[index];
+	int failed = 0, anyway = 0;
+
+	need_injection();
+	become_zygote();
+	set_up(kind);
+	for (nth = 1; nth < 1000; nth++) {
+		result = ask(1, try_operation, index, nth);
+		if (result == FAILED) {
+			failed++;
+			if (op->half)
+				board->model[1].n = 0;
+		} else if (op->done) {
+			op->done(&board->model[1]);
+		}
+		model_check_all(3);
+		if (result == DONE_CLEAN)
+			break;
+		anyway += result == DONE_ANYWAY;
+		if ((result == DONE_ANYWAY && !op->keeps) || op->half) {
+			model_scribble_all(3);
+			model_check_all(3);
+			take_down();
+			set_up(kind);
+		}
+	}
+	must(nth < 1000, "%s does not come to an end", op->name);
+	model_scribble_all(3);
+	model_check_all(3);
+	note("%s: %ld allocations, %d failed it, %d did not", op->name, nth - 1, failed, anyway);
+}
+
+#define KINDS	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(SHARED_FILE) | KIND(BORDERS))
+
+int main(int argc, char **argv)
+{
+	struct test_case cases[ARRAY_SIZE(operations)] = { };
+	static char text[ARRAY_SIZE(operations)][96];
+	int ret;
+
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+		snprintf(text[i], sizeof(text[i]), "Does a failing %s leave all as it was?",
+			 operations[i].name);
+		cases[i] = (struct test_case){
+			.desc = text[i], .fn = test_fail, .arg = i, .kinds = KINDS,
+			.quick_kinds = KIND(ANON) | KIND(MIXED),
+		};
+		/* the first table of this kind begins with a hole */
+		if (operations[i].fn == do_map_hole)
+			cases[i].kinds = KIND(MIXED) | KIND(BORDERS);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+		if (read_text(knobs[i].file, original[i], sizeof(original[i])) < 0)
+			original[i][0] = 0;
+	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+		if (original[i][0])
+			write_text(knobs[i].file, original[i]);
+	return ret;
+}
