@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Files that a cold build compiles when no earlier build told the number.
-const FIRST_ESTIMATE: u64 = 1_500;
+const FIRST_ESTIMATE: u64 = 1_000;
 
 /// What a kernel is built for.
 #[derive(
@@ -102,52 +102,73 @@ impl Kernel {
 
 /// Builds the kernel of `config` unless it is built already.
 pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
-    let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
-    let version = source::pristine(lab)?;
-    let change = if config == Config::Pristine {
-        None
-    } else {
-        let written = source::cohort(lab, &version)?;
-        if written > 0 {
-            eprintln!("overlay and hooks: {written} files of Linux {version} written");
-        }
-        Some(source::change_hash(lab)?)
-    };
     let fragments = fragments(lab, config)?;
     let compiler = output(Command::new("gcc").arg("--version"))
         .context("no C compiler: `cohort lab setup` installs gcc")?;
     let compiler = compiler.lines().next().unwrap_or_default().to_string();
-
-    let dir = lab.out(&format!("build/{config}"));
-    let image = dir.join("vmlinux");
-    let mut stamp = Hasher::new();
-    stamp
-        .part(
-            "source",
-            &std::fs::read(lab.out("linux/pristine.stamp")).unwrap_or_default(),
-        )
-        .part("change", change.as_deref().unwrap_or("none").as_bytes())
-        .part("compiler", compiler.as_bytes());
-    for (name, text) in &fragments {
-        stamp.part(name, text.as_bytes());
-    }
-    let stamp = stamp.finish();
-    let stamp_file = dir.join("lab.stamp");
-    let built = std::fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp);
-    if built && image.exists() {
+    // Asked before the lock is: who needs no build does not wait for another's.
+    if source::is_unpacked(lab)
+        && is_built(lab, config, &stamp(lab, config, &fragments, &compiler)?)
+    {
         eprintln!("the {config} kernel is up to date");
-    } else {
+        return describe(lab, config, compiler);
+    }
+    let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
+    let version = source::pristine(lab)?;
+    if config != Config::Pristine {
+        let written = source::cohort(lab, &version)?;
+        if written > 0 {
+            eprintln!("overlay and hooks: {written} files of Linux {version} written");
+        }
+    }
+    // Of what is in the tree now: it may have been edited while we waited.
+    let stamp = stamp(lab, config, &fragments, &compiler)?;
+    if !is_built(lab, config, &stamp) {
         configure(lab, config, &fragments)?;
         compile(lab, config)?;
-        files::write(&stamp_file, stamp.as_bytes())?;
+        let file = lab.out(&format!("build/{config}/lab.stamp"));
+        files::write(&file, stamp.as_bytes())?;
     }
+    describe(lab, config, compiler)
+}
+
+/// The hash of all that a kernel is made from.
+fn stamp(
+    lab: &Lab,
+    config: Config,
+    fragments: &[(String, String)],
+    compiler: &str,
+) -> Result<String> {
+    let mut stamp = Hasher::new();
+    stamp.part("source", source::identity(lab)?.as_bytes());
+    stamp.part("compiler", compiler.as_bytes());
+    if config != Config::Pristine {
+        stamp.part("change", source::change_hash(lab)?.as_bytes());
+    }
+    for (name, text) in fragments {
+        stamp.part(name, text.as_bytes());
+    }
+    Ok(stamp.finish())
+}
+
+fn is_built(lab: &Lab, config: Config, stamp: &str) -> bool {
+    let dir = lab.out(&format!("build/{config}"));
+    dir.join("vmlinux").exists()
+        && std::fs::read_to_string(dir.join("lab.stamp")).is_ok_and(|old| old == stamp)
+}
+
+fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
+    let dir = lab.out(&format!("build/{config}"));
     Ok(Kernel {
         config,
-        version,
-        change,
+        version: source::version(&lab.out("linux/pristine"))?,
+        change: match config {
+            Config::Pristine => None,
+            Config::Bench | Config::Debug => Some(source::change_hash(lab)?),
+        },
         config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
         compiler,
-        image,
+        image: dir.join("vmlinux"),
     })
 }
 

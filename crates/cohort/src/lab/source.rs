@@ -22,19 +22,31 @@ pub const SOURCE_PACKAGE: &str = "linux-source-6.12";
 /// Files in that tarball, to show how far unpacking is.
 const TARBALL_FILES: u64 = 92_000;
 
-/// Unpacks the stock source unless it is there already; returns its version.
-pub fn pristine(lab: &Lab) -> Result<String> {
+/// What tells one packed source from another without reading it.
+pub fn identity(lab: &Lab) -> Result<String> {
     let tarball = &lab.tarball;
-    let tree = lab.out("linux/pristine");
-    let stamp = lab.out("linux/pristine.stamp");
     let meta = tarball.metadata().with_context(|| {
         format!(
             "no kernel source at {}: `cohort lab setup` installs the package {SOURCE_PACKAGE}",
             tarball.display()
         )
     })?;
-    let now = format!("{} {}\n", meta.len(), meta.mtime());
-    if !std::fs::read_to_string(&stamp).is_ok_and(|old| old == now) {
+    Ok(format!("{} {}\n", meta.len(), meta.mtime()))
+}
+
+/// The stock source of the machine's package is unpacked.
+pub fn is_unpacked(lab: &Lab) -> bool {
+    let stamp = std::fs::read_to_string(lab.out("linux/pristine.stamp"));
+    identity(lab).is_ok_and(|now| stamp.is_ok_and(|old| old == now))
+}
+
+/// Unpacks the stock source unless it is there already; returns its version.
+pub fn pristine(lab: &Lab) -> Result<String> {
+    let tarball = &lab.tarball;
+    let tree = lab.out("linux/pristine");
+    let stamp = lab.out("linux/pristine.stamp");
+    let now = identity(lab)?;
+    if !is_unpacked(lab) {
         let new = lab.out("linux/pristine.new");
         files::remove(&new)?;
         files::make_dir(&new)?;

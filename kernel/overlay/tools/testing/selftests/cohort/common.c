@@ -23,6 +23,7 @@ bool costly;
 struct board *board;
 
 static int case_seconds = 120;
+static const char *expected_mode;
 static int kmsg_fd = -1;
 
 /* --- the kernel's side ---------------------------------------------------- */
@@ -145,7 +146,7 @@ void become_zygote(void)
 static enum cohort_mode detect_mode(void)
 {
 	static const char * const names[] = { "stock", "never", "optin", "always" };
-	const char *env = getenv("COHORT_MODE");
+	const char *env = expected_mode ? expected_mode : getenv("COHORT_MODE");
 	enum cohort_mode found = MODE_STOCK;
 	char buf[128];
 	size_t i;
@@ -167,7 +168,7 @@ static enum cohort_mode detect_mode(void)
 			break;
 	/* A run that asks for sharing must not pass because there is none. */
 	if (i != found)
-		ksft_exit_fail_msg("COHORT_MODE=%s, but this kernel's mode is %s\n",
+		ksft_exit_fail_msg("the mode is to be %s, but this kernel's is %s\n",
 				   env, names[found]);
 	return found;
 }
@@ -1128,10 +1129,11 @@ static int run_one(const struct run *c)
 
 static void help(const char *name)
 {
-	printf("usage: %s [-q] [-l] [-x] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
+	printf("usage: %s [-q] [-l] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
 	       "  -q  quick: fewer pages, rounds and children (slow machines)\n"
 	       "  -l  list the cases\n"
 	       "  -x  also what the whole machine feels: poisoned pages, dropped caches\n"
+	       "  -m  the mode that must be on: stock, never, optin or always (COHORT_MODE)\n"
 	       "  -t  how long each race runs\n"
 	       "  -T  how long a case may take before it counts as hung\n"
 	       "  -k  only cases with WORD in their description\n", name);
@@ -1145,7 +1147,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	struct run *runs = NULL;
 	bool list = false;
 
-	while ((opt = getopt(argc, argv, "qlxt:T:k:")) != -1) {
+	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
 		switch (opt) {
 		case 'q':
 			quick = true;
@@ -1155,6 +1157,9 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 			break;
 		case 'x':
 			costly = true;
+			break;
+		case 'm':
+			expected_mode = optarg;
 			break;
 		case 't':
 			race_seconds = atoi(optarg);
