@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: the bits of an upper-level entry that x86 lends to them.
+ *
+ * An entry that points to a table used by several processes carries a mark (a
+ * bit that the hardware ignores), so that a fault or a walker learns it from a
+ * value it has loaded anyway. If the table maps private memory, the entry also
+ * denies writing: the hardware combines the permissions of all levels, so one
+ * bit protects 512 entries whatever they say themselves (Intel SDM volume 3,
+ * "Determination of Access Rights").
+ */
+#ifndef _ASM_X86_COHORT_H
+#define _ASM_X86_COHORT_H
+
+#include <asm/pgtable_types.h>
+
+/* Bit 9: ignored by the hardware, and free in entries that point to a table. */
+#define _PAGE_BIT_COHORT	_PAGE_BIT_SOFTW1
+#define _PAGE_COHORT		(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT)
+
+#ifdef CONFIG_COHORT
+/* What pmd_bad() must not look at in an entry that points to a table. */
+#define PMD_TABLE_IGNORED	(_PAGE_RW | _PAGE_COHORT)
+#else
+#define PMD_TABLE_IGNORED	_AT(pmdval_t, 0)
+#endif
+
+#ifndef __ASSEMBLY__
+
+/* Does this entry point to a table that other processes may use as well? */
+static inline bool arch_pmd_cohort(pmd_t pmd)
+{
+	return (pmd.pmd & (_PAGE_COHORT | _PAGE_PSE | _PAGE_PRESENT)) ==
+	       (_PAGE_COHORT | _PAGE_PRESENT);
+}
+
+/* Does the entry let stores through, as far as it is concerned? */
+static inline bool arch_pmd_cohort_write(pmd_t pmd)
+{
+	return pmd.pmd & _PAGE_RW;
+}
+
+/*
+ * The setters are atomic: other CPUs may set the accessed bit of the entry,
+ * and MGLRU may clear it, without a lock.
+ */
+static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
+{
+	set_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+	if (wrprotect)
+		clear_bit(_PAGE_BIT_RW, (unsigned long *)&pmdp->pmd);
+}
+
+static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
+{
+	set_bit(_PAGE_BIT_RW, (unsigned long *)&pmdp->pmd);
+	clear_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+}
+
+#endif /* !__ASSEMBLY__ */
+#endif /* _ASM_X86_COHORT_H */

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: what the rest of the kernel calls.
+ *
+ * Every hook starts with a test that fails for a process outside a cohort; the
+ * work is in mm/cohort/. See Documentation/mm/cohort.rst for the invariants,
+ * which comments name by number.
+ */
+#ifndef _LINUX_COHORT_H
+#define _LINUX_COHORT_H
+
+#include <linux/jump_label.h>
+#include <linux/mm_types.h>
+
+struct mmu_gather;
+struct pid;
+struct pid_namespace;
+struct seq_file;
+struct task_struct;
+struct zap_details;
+
+/**
+ * enum cohort_cause - why a process stops to share a table
+ * @COHORT_FAULT: a page fault that must not be served through the table
+ * @COHORT_MAP: a new region, or one that grows, in a hole of the table
+ * @COHORT_UNMAP: a part of the table is unmapped or thrown away
+ * @COHORT_CHANGE: protection, place, locking or another quality changes
+ */
+enum cohort_cause {
+	COHORT_FAULT,
+	COHORT_MAP,
+	COHORT_UNMAP,
+	COHORT_CHANGE,
+};
+
+#ifdef CONFIG_COHORT
+
+#include <asm/cohort.h>
+
+/* On as soon as any process may share tables. */
+DECLARE_STATIC_KEY_FALSE(cohort_key);
+/* On while fork copies entries of file code too (the papers' Copied PTEs). */
+DECLARE_STATIC_KEY_FALSE(cohort_copy_files_key);
+
+#define pmd_cohort(pmd)		arch_pmd_cohort(pmd)
+
+/* Count what also happens outside a cohort, to compare with. */
+#define cohort_count(item, nr)	count_vm_events(COHORT_##item, nr)
+
+static inline bool cohort_active(void)
+{
+	return static_branch_unlikely(&cohort_key);
+}
+
+static inline bool cohort_copy_files(void)
+{
+	return static_branch_unlikely(&cohort_copy_files_key);
+}
+
+/* Does @mm use any shared table? Callers hold its mmap_lock. */
+static inline bool mm_cohort(struct mm_struct *mm)
+{
+	return unlikely(READ_ONCE(mm->cohort.nr_tables));
+}
+
+/* Life of an address space (mm/cohort/core.c). */
+void cohort_mm_init(struct mm_struct *mm);
+void __cohort_exit_mmap(struct mm_struct *mm);
+
+static inline void cohort_exit_mmap(struct mm_struct *mm)
+{
+	if (mm_cohort(mm))
+		__cohort_exit_mmap(mm);
+}
+
+/* Fork (mm/cohort/share.c). */
+void __cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm);
+int cohort_fork_table(struct vm_area_struct *dst_vma,
+		      struct vm_area_struct *src_vma, pmd_t *dst_pmd,
+		      pmd_t *src_pmd, unsigned long addr);
+bool cohort_fork_walks(struct vm_area_struct *dst_vma,
+		       struct vm_area_struct *src_vma);
+
+static inline void cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+	if (cohort_active())
+		__cohort_fork(mm, oldmm);
+}
+
+static inline bool cohort_forking(struct mm_struct *mm)
+{
+	return unlikely(mm->cohort.forking);
+}
+
+/* Faults and GUP (mm/cohort/fault.c). */
+vm_fault_t cohort_fault(struct vm_fault *vmf);
+int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
+bool cohort_gup_fast(pmd_t pmd, unsigned int flags);
+
+/* Unsharing (mm/cohort/unshare.c). */
+int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
+			   unsigned long end, enum cohort_cause cause);
+int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
+			   unsigned long end, enum cohort_cause cause);
+int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
+			     unsigned long end);
+bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		unsigned long next, struct zap_details *details);
+
+/**
+ * cohort_unshare_range() - give a process its own tables in a range
+ * @mm: whose; its mmap_lock is held
+ * @start: first address
+ * @end: address behind the last
+ * @cause: why, for the counters
+ *
+ * Call before anything is changed (invariant 8). May sleep.
+ *
+ * Return: 0, or -ENOMEM; then some tables may be private by now, which changes
+ * nothing that a process could see.
+ */
+static inline int cohort_unshare_range(struct mm_struct *mm,
+				       unsigned long start, unsigned long end,
+				       enum cohort_cause cause)
+{
+	return mm_cohort(mm) ? __cohort_unshare_range(mm, start, end, cause) : 0;
+}
+
+/**
+ * cohort_unshare_edges() - prepare a range to be unmapped or mapped anew
+ * @mm: whose; its mmap_lock is held
+ * @start: first address
+ * @end: address behind the last
+ * @cause: why, for the counters
+ *
+ * Unshares the tables that the range shares with regions outside of it. Tables
+ * of which the process uses nothing outside the range are left alone: zapping
+ * leaves them without a copy.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+static inline int cohort_unshare_edges(struct mm_struct *mm,
+				       unsigned long start, unsigned long end,
+				       enum cohort_cause cause)
+{
+	return mm_cohort(mm) ? __cohort_unshare_edges(mm, start, end, cause) : 0;
+}
+
+/**
+ * cohort_unshare_partial() - prepare a range whose pages are thrown away
+ * @mm: whose; its mmap_lock is held
+ * @start: first address
+ * @end: address behind the last
+ *
+ * Unshares the tables of which only a part lies in the range.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+static inline int cohort_unshare_partial(struct mm_struct *mm,
+					 unsigned long start, unsigned long end)
+{
+	return mm_cohort(mm) ? __cohort_unshare_partial(mm, start, end) : 0;
+}
+
+/* Accounting and flushing (mm/cohort/account.c, mm/cohort/flush.c). */
+struct mm_struct *__cohort_payer(pmd_t *pmd);
+void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);
+void __cohort_list_sharers(pmd_t *pmd);
+unsigned int __cohort_users(pmd_t *pmd);
+void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts);
+unsigned long __cohort_badness(struct mm_struct *mm);
+
+/**
+ * cohort_payer() - who is charged for the pages of a table
+ * @mm: the process through which the table was reached
+ * @pmd: its entry for the table, or NULL; the table's lock is held
+ *
+ * Return: the owner of a shared table, else @mm (invariant 7). Whoever asks is
+ * about to change the table's counts, so cached ones are dropped.
+ */
+static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
+{
+	if (pmd && unlikely(pmd_cohort(*pmd)))
+		return __cohort_payer(pmd);
+	return mm;
+}
+
+/* The same for a read fault that puts @nr entries into the table. */
+struct mm_struct *__cohort_filler(pmd_t *pmd, unsigned long nr);
+
+static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
+					      unsigned long nr)
+{
+	if (unlikely(pmd_cohort(*pmd)))
+		return __cohort_filler(pmd, nr);
+	return mm;
+}
+
+/**
+ * cohort_flush() - flush every sharer after entries were cleared or downgraded
+ * @pmd: an entry that may point to a shared table, or NULL
+ * @start: first address
+ * @end: address behind the last
+ *
+ * The table's lock is held and still protects the entries (invariant 4).
+ */
+static inline void cohort_flush(pmd_t *pmd, unsigned long start,
+				unsigned long end)
+{
+	if (pmd && unlikely(pmd_cohort(*pmd)))
+		__cohort_flush(pmd, start, end);
+}
+
+/* A swap entry enters the table: swapoff must find every sharer. */
+static inline void cohort_list_sharers(pmd_t *pmd)
+{
+	if (pmd && unlikely(pmd_cohort(*pmd)))
+		__cohort_list_sharers(pmd);
+}
+
+/* How many processes use the table; its lock is held. */
+static inline unsigned int cohort_users(pmd_t *pmd)
+{
+	return unlikely(pmd_cohort(*pmd)) ? __cohort_users(pmd) : 1;
+}
+
+/**
+ * cohort_borrowed() - pages mapped through tables that others are charged for
+ * @mm: whose
+ * @counts: NR_MM_COUNTERS counts in pages; added to
+ *
+ * Exact, and takes the lock of each such table: not for the tick.
+ */
+static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+{
+	if (mm_cohort(mm))
+		__cohort_borrowed(mm, counts);
+}
+
+/* A fair part of the borrowed pages, for the OOM killer. */
+static inline unsigned long cohort_badness(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_badness(mm) : 0;
+}
+
+/* Tables that were ever shared are freed our way (mm/cohort/core.c). */
+bool cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
+bool cohort_free_table(struct page *page);
+
+/* Interfaces (mm/cohort/sysfs.c, mm/cohort/prctl.c, mm/cohort/proc.c). */
+long cohort_prctl_set(unsigned long flags);
+long cohort_prctl_get(void);
+int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
+		    struct pid *pid, struct task_struct *task);
+
+#else /* !CONFIG_COHORT */
+
+#define pmd_cohort(pmd)		false
+#define cohort_count(item, nr)	do { } while (0)
+
+static inline bool cohort_active(void) { return false; }
+static inline bool cohort_copy_files(void) { return false; }
+static inline void cohort_mm_init(struct mm_struct *mm) { }
+static inline void cohort_exit_mmap(struct mm_struct *mm) { }
+static inline void cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+}
+
+static inline int cohort_fork_table(struct vm_area_struct *dst_vma,
+				    struct vm_area_struct *src_vma,
+				    pmd_t *dst_pmd, pmd_t *src_pmd,
+				    unsigned long addr)
+{
+	return 0;
+}
+
+static inline bool cohort_fork_walks(struct vm_area_struct *dst_vma,
+				     struct vm_area_struct *src_vma)
+{
+	return false;
+}
+
+static inline bool cohort_forking(struct mm_struct *mm) { return false; }
+static inline vm_fault_t cohort_fault(struct vm_fault *vmf) { return 0; }
+static inline int cohort_gup_check(pmd_t pmd, struct page *page,
+				   unsigned int flags)
+{
+	return 0;
+}
+
+static inline bool cohort_gup_fast(pmd_t pmd, unsigned int flags)
+{
+	return true;
+}
+
+static inline int cohort_unshare_range(struct mm_struct *mm,
+				       unsigned long start, unsigned long end,
+				       enum cohort_cause cause)
+{
+	return 0;
+}
+
+static inline int cohort_unshare_edges(struct mm_struct *mm,
+				       unsigned long start, unsigned long end,
+				       enum cohort_cause cause)
+{
+	return 0;
+}
+
+static inline int cohort_unshare_partial(struct mm_struct *mm,
+					 unsigned long start, unsigned long end)
+{
+	return 0;
+}
+
+static inline bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd,
+			      unsigned long addr, unsigned long next,
+			      struct zap_details *details)
+{
+	return false;
+}
+
+static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
+{
+	return mm;
+}
+
+static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
+					      unsigned long nr)
+{
+	return mm;
+}
+
+static inline void cohort_flush(pmd_t *pmd, unsigned long start,
+				unsigned long end)
+{
+}
+
+static inline void cohort_list_sharers(pmd_t *pmd) { }
+static inline unsigned int cohort_users(pmd_t *pmd) { return 1; }
+static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+{
+}
+
+static inline unsigned long cohort_badness(struct mm_struct *mm) { return 0; }
+static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	return false;
+}
+
+static inline bool cohort_free_table(struct page *page) { return false; }
+static inline long cohort_prctl_set(unsigned long flags) { return -EINVAL; }
+static inline long cohort_prctl_get(void) { return -EINVAL; }
+
+#endif /* CONFIG_COHORT */
+#endif /* _LINUX_COHORT_H */

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: the life of a shared table.
+ *
+ * T is a table, U the number of its users. The invariants that comments name
+ * by number are in Documentation/mm/cohort.rst. In short:
+ *
+ * A process's entry begins to point to T when it is forked, under its
+ * mmap_lock; it turns away under the lock of the entry and T's lock together
+ * (12). In that one critical section U drops, the accounts are handed over and
+ * the process's own TLB is flushed (5), so at any moment: every process that
+ * could reach T through its TLB is a user; T has a user through which the
+ * reverse map finds its pages; and whoever sees U == 1 under T's lock is alone
+ * with T and may take it back as an ordinary table.
+ *
+ * One exception saves a flush a table at exit: a process without threads left
+ * flushes once before it leaves its tables. Nothing can bring its translations
+ * back to a TLB after that, see __cohort_exit_mmap().
+ *
+ * Lock order: mmap_lock, VMA lock, folio lock, i_mmap_rwsem, anon_vma lock, the
+ * entry's lock (pmd_lock), T's lock, then mm->cohort.lock and mmlist_lock. No
+ * other process's entry lock is ever taken under T's lock.
+ */
+#define pr_fmt(fmt) "cohort: " fmt
+
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/prctl.h>
+#include <linux/slab.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlb.h>
+#include <asm/tlbflush.h>
+
+#include "internal.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/cohort.h>
+
+DEFINE_STATIC_KEY_FALSE(cohort_key);
+DEFINE_STATIC_KEY_FALSE(cohort_copy_files_key);
+
+enum cohort_mode cohort_mode __read_mostly = COHORT_OPTIN;
+enum cohort_copy cohort_copy __read_mostly = COHORT_COPY_REFERENCED;
+
+static struct kmem_cache *table_cache __ro_after_init;
+static struct kmem_cache *sharer_cache __ro_after_init;
+static atomic64_t next_id = ATOMIC64_INIT(0);
+
+/*
+ * The mark of a table that was ever shared. It outlives the sharing, since a
+ * walker that came through a former user's entry may still stand in the table:
+ * such a table is freed by cohort_free_table(). The bit means "pinned" to Xen
+ * PV, where we do not run.
+ */
+#define PG_cohort	PG_owner_priv_1
+
+u64 cohort_new_id(void)
+{
+	return atomic64_inc_return(&next_id);
+}
+
+/**
+ * cohort_activate() - let hooks on hot paths look for shared tables
+ *
+ * To be called before the first table can be shared. A reverse map walker that
+ * does not lock the tables it passes holds the RCU read lock: after this, none
+ * is left from before (see the hook in mm/page_vma_mapped.c). Never undone,
+ * since tables stay shared when the mode changes.
+ */
+void cohort_activate(void)
+{
+	if (static_key_enabled(&cohort_key))
+		return;
+	static_branch_enable(&cohort_key);
+	synchronize_rcu();
+}
+
+void cohort_set_mode(enum cohort_mode mode)
+{
+	if (mode == COHORT_ALWAYS)
+		cohort_activate();
+	WRITE_ONCE(cohort_mode, mode);
+}
+
+struct cohort_table *cohort_table_alloc(void)
+{
+	return kmem_cache_alloc(table_cache, GFP_KERNEL_ACCOUNT);
+}
+
+void cohort_table_free(struct cohort_table *ct)
+{
+	if (ct)
+		kmem_cache_free(table_cache, ct);
+}
+
+struct cohort_sharer *cohort_sharer_alloc(void)
+{
+	return kmem_cache_alloc(sharer_cache, GFP_KERNEL_ACCOUNT);
+}
+
+void cohort_sharer_free(struct cohort_sharer *sharer)
+{
+	if (sharer)
+		kmem_cache_free(sharer_cache, sharer);
+}
+
+/**
+ * cohort_mm_init() - prepare a new address space
+ * @mm: made by fork (then a copy of its parent's) or by exec (then zeroed)
+ *
+ * What prctl() has set is inherited over fork, and over exec if so asked.
+ */
+void cohort_mm_init(struct mm_struct *mm)
+{
+	struct mm_struct *old = current->mm;
+
+	INIT_LIST_HEAD(&mm->cohort.tables);
+	spin_lock_init(&mm->cohort.lock);
+	mm->cohort.nr_tables = 0;
+	mm->cohort.forking = false;
+
+	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
+		mm->cohort.id = old->cohort.id;
+		mm->cohort.flags = old->cohort.flags;
+	}
+}
+
+/* T's lock is held. */
+struct cohort_sharer *__cohort_find(struct cohort_table *ct,
+				    struct mm_struct *mm)
+{
+	struct cohort_sharer *sharer;
+
+	list_for_each_entry(sharer, &ct->sharers, in_table)
+		if (sharer->mm == mm)
+			return sharer;
+	return NULL;
+}
+
+/**
+ * cohort_lock() - lock an entry and the shared table it points to
+ * @mm: whose entry
+ * @pmd: the entry
+ * @l: filled in
+ *
+ * Return: true with both locks held; false with none if the entry does not
+ * point to a shared table.
+ */
+bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
+{
+	struct ptdesc *pt;
+
+	l->pml = pmd_lock(mm, pmd);
+	if (!pmd_cohort(*pmd)) {
+		spin_unlock(l->pml);
+		return false;
+	}
+	pt = cohort_ptdesc(*pmd);
+	l->ptl = ptlock_ptr(pt);
+	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
+	l->ct = pt->pt_cohort;
+	l->sharer = __cohort_find(l->ct, mm);
+	VM_BUG_ON_MM(!l->sharer, mm);
+	return true;
+}
+
+void cohort_unlock(struct cohort_locked *l)
+{
+	spin_unlock(l->ptl);
+	spin_unlock(l->pml);
+}
+
+/**
+ * __cohort_join() - one more process uses a table
+ * @ct: the table; its lock is held
+ * @sharer: a fresh record
+ * @mm: the process
+ * @pmd: its entry, which points to the table already or will before the process
+ *       can run
+ */
+void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
+		   struct mm_struct *mm, pmd_t *pmd)
+{
+	sharer->table = ct;
+	sharer->mm = mm;
+	sharer->pmd = pmd;
+	list_add_tail(&sharer->in_table, &ct->sharers);
+	ct->users++;
+
+	spin_lock(&mm->cohort.lock);
+	list_add_rcu(&sharer->in_mm, &mm->cohort.tables);
+	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables + 1);
+	spin_unlock(&mm->cohort.lock);
+}
+
+static void unlink_sharer(struct cohort_sharer *sharer)
+{
+	struct mm_struct *mm = sharer->mm;
+
+	/* Readers of the mm's list look at this under T's lock. */
+	list_del_init(&sharer->in_table);
+
+	spin_lock(&mm->cohort.lock);
+	list_del_rcu(&sharer->in_mm);
+	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables - 1);
+	spin_unlock(&mm->cohort.lock);
+	kfree_rcu(sharer, rcu);
+}
+
+/* The owner leaves: another user is charged from now on (invariant 7). */
+static void hand_over(struct cohort_table *ct)
+{
+	struct cohort_sharer *next;
+	struct mm_struct *mm = ct->owner;
+	int i;
+
+	next = list_first_entry(&ct->sharers, struct cohort_sharer, in_table);
+	__cohort_count(ct);
+	for (i = 0; i < NR_MM_COUNTERS; i++) {
+		if (!ct->counts[i])
+			continue;
+		add_mm_counter(mm, i, -(long)ct->counts[i]);
+		add_mm_counter(next->mm, i, ct->counts[i]);
+	}
+	mm_dec_nr_ptes(mm);
+	mm_inc_nr_ptes(next->mm);
+	ct->owner = next->mm;
+}
+
+/**
+ * __cohort_leave() - a process uses a table no more
+ * @ct: the table; its lock and that of the process's entry are held
+ * @sharer: the process, not the last user; its entry is turned away already
+ *
+ * The process's TLB must be flushed before T's lock is dropped, or before this
+ * in the case of __cohort_exit_mmap() (invariant 5).
+ */
+void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
+{
+	struct mm_struct *mm = sharer->mm;
+
+	VM_BUG_ON_MM(ct->users < 2, mm);
+	ct->users--;
+	unlink_sharer(sharer);
+	if (ct->owner == mm)
+		hand_over(ct);
+}
+
+/**
+ * __cohort_adopt() - the last user takes a table back
+ * @ct: the table with U == 1; its lock and that of the entry are held
+ * @sharer: the last user
+ *
+ * All former users have flushed when they left, so nobody else can see the
+ * pages through T. Writing is allowed again by the entry, which needs no
+ * flush: a CPU that still knows the old entry takes one more fault.
+ *
+ * Context: frees @ct and @sharer behind RCU; the locks are still to be dropped.
+ */
+void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
+{
+	VM_BUG_ON_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
+	trace_cohort_adopt(sharer->mm, ct->addr);
+	count_vm_event(COHORT_PTP_ADOPTED);
+	ct->pt->pt_cohort = NULL;
+	arch_pmd_clear_cohort(sharer->pmd);
+	unlink_sharer(sharer);
+	kfree_rcu(ct, rcu);
+}
+
+/**
+ * __cohort_exit_mmap() - a process without threads leaves all its tables
+ * @mm: nobody will run on it any more (mm_users is 0)
+ *
+ * Before the regions are unlinked from the reverse map (invariant 5). The OOM
+ * reaper may run at the same time; it passes over shared tables.
+ */
+void __cohort_exit_mmap(struct mm_struct *mm)
+{
+	struct cohort_sharer *sharer;
+	struct cohort_locked l;
+
+	/*
+	 * One flush for all tables: afterwards no CPU has this address space
+	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
+	 * it; and none will load it again.
+	 */
+	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
+
+	while ((sharer = list_first_entry_or_null(&mm->cohort.tables,
+						  struct cohort_sharer,
+						  in_mm))) {
+		struct cohort_table *ct = sharer->table;
+
+		l.pml = pmd_lock(mm, sharer->pmd);
+		l.ptl = ptlock_ptr(ct->pt);
+		spin_lock_nested(l.ptl, SINGLE_DEPTH_NESTING);
+		if (ct->users == 1) {
+			__cohort_adopt(ct, sharer);
+		} else {
+			trace_cohort_leave(mm, ct->addr, ct->users);
+			count_vm_event(COHORT_PTP_LEFT);
+			pmd_clear(sharer->pmd);
+			__cohort_leave(ct, sharer);
+		}
+		cohort_unlock(&l);
+		cond_resched();
+	}
+}
+
+/**
+ * cohort_zap() - a process throws away a range that a shared table maps
+ * @tlb: the gather of the process
+ * @pmd: an entry with the mark
+ * @addr: first address of the range in this table
+ * @next: address behind the range in this table
+ * @details: who asks
+ *
+ * Never allocates (invariant 8). Whoever unmaps a part of a table has unshared
+ * it before (cohort_unshare_edges(), cohort_unshare_partial()).
+ *
+ * Return: true if there is nothing left to do for this table; false if its
+ * entries are to be zapped: the process is alone with it, or a file is being
+ * truncated, which concerns all users alike.
+ */
+bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		unsigned long next, struct zap_details *details)
+{
+	zap_flags_t flags = details ? details->zap_flags : 0;
+	unsigned long base = addr & PMD_MASK;
+	struct mm_struct *mm = tlb->mm;
+	struct cohort_locked l;
+
+	if (flags & ZAP_FLAG_MAPPING)
+		return false;
+	if (flags & ZAP_FLAG_KEEP_SHARED)
+		return true;
+	if (!cohort_lock(mm, pmd, &l))
+		return pmd_none(*pmd);
+	if (l.ct->users == 1) {
+		__cohort_adopt(l.ct, l.sharer);
+		cohort_unlock(&l);
+		return false;
+	}
+	if (WARN_ON_ONCE(!(flags & ZAP_FLAG_UNMAP) && next - addr != PMD_SIZE)) {
+		/* Nobody unshared: keep what others need, lose nothing. */
+		cohort_unlock(&l);
+		return true;
+	}
+	trace_cohort_leave(mm, base, l.ct->users);
+	count_vm_event(COHORT_PTP_LEFT);
+	pmd_clear(pmd);
+	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
+	__cohort_leave(l.ct, l.sharer);
+	cohort_unlock(&l);
+	return true;
+}
+
+/**
+ * cohort_pte_free_tlb() - free an empty table that was shared once
+ * @tlb: the gather of its last user
+ * @page: the table
+ *
+ * Walkers that entered through former users' entries hold only the RCU read
+ * lock, and use the table's lock before they recheck the entry. So memory,
+ * lock and destructor wait for RCU on every configuration, bare metal included
+ * (where x86 frees tables without RCU).
+ *
+ * Return: false if the table was never shared.
+ */
+bool cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
+{
+	if (likely(!test_bit(PG_cohort, &page->flags)))
+		return false;
+	paravirt_release_pte(page_to_pfn(page));
+	tlb_remove_table(tlb, page);
+	return true;
+}
+
+static void free_table_rcu(struct rcu_head *head)
+{
+	struct ptdesc *pt = container_of(head, struct ptdesc, pt_rcu_head);
+
+	clear_bit(PG_cohort, &pt->__page_flags);
+	pagetable_pte_dtor(pt);
+	pagetable_free(pt);
+}
+
+/**
+ * cohort_free_table() - the gather has flushed, the table may go
+ * @page: a page table of any level
+ *
+ * Return: false if it is to be freed at once.
+ */
+bool cohort_free_table(struct page *page)
+{
+	struct ptdesc *pt = page_ptdesc(page);
+
+	if (likely(!test_bit(PG_cohort, &page->flags)))
+		return false;
+	call_rcu(&pt->pt_rcu_head, free_table_rcu);
+	return true;
+}
+
+/* Called by share.c once a table gets its first second user. */
+void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct)
+{
+	pt->pt_cohort = ct;
+	set_bit(PG_cohort, &pt->__page_flags);
+}
+
+static int __init setup_cohort(char *arg)
+{
+	if (!strcmp(arg, "never"))
+		cohort_mode = COHORT_NEVER;
+	else if (!strcmp(arg, "optin"))
+		cohort_mode = COHORT_OPTIN;
+	else if (!strcmp(arg, "always"))
+		cohort_mode = COHORT_ALWAYS;
+	else
+		pr_warn("cohort=%s: not one of never, optin, always\n", arg);
+	return 1;
+}
+__setup("cohort=", setup_cohort);
+
+static int __init cohort_init(void)
+{
+	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
+	sharer_cache = KMEM_CACHE(cohort_sharer, SLAB_PANIC | SLAB_ACCOUNT);
+
+	/* Xen PV pins each page table for one address space. */
+	if (cpu_feature_enabled(X86_FEATURE_XENPV))
+		cohort_mode = COHORT_NEVER;
+	if (cohort_mode == COHORT_ALWAYS)
+		cohort_activate();
+	return 0;
+}
+core_initcall(cohort_init);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: page faults and GUP.
+ */
+#include <linux/mm.h>
+#include <linux/swap.h>
+#include <linux/swapops.h>
+
+#include "../internal.h"
+#include "internal.h"
+
+/*
+ * May this fault be served through a shared table (invariants 2 and 6)? Yes for
+ * reads of file pages, which all users will see, and of the zero page; and for
+ * stores to shared memory in a table with no private region.
+ */
+static bool fault_through_table(struct vm_fault *vmf)
+{
+	swp_entry_t entry;
+
+	if (vmf->flags & (FAULT_FLAG_WRITE | FAULT_FLAG_UNSHARE))
+		return !is_cow_mapping(vmf->vma->vm_flags) &&
+		       arch_pmd_cohort_write(pmdp_get_lockless(vmf->pmd));
+
+	if (!vmf->pte)
+		return true;
+	/* The fault would rebuild the entry, trusting that it is its own. */
+	if (pte_present(vmf->orig_pte))
+		return !pte_protnone(vmf->orig_pte);
+	/*
+	 * Waiting is harmless. A page swapped in would be known to the reverse
+	 * map by this process's anon_vma alone.
+	 */
+	entry = pte_to_swp_entry(vmf->orig_pte);
+	return is_migration_entry(entry) || is_hwpoison_entry(entry);
+}
+
+/**
+ * cohort_fault() - a page fault in the range of a shared table
+ * @vmf: the fault, with the entry read but not locked; either the mmap_lock or
+ *       the region's lock is held
+ *
+ * The mark was seen before the table was mapped, so nothing that this fault
+ * does without it can be in a table shared meanwhile: sharing needs both locks.
+ *
+ * Return: 0 to go on through the table; VM_FAULT_FALLBACK if the table was
+ * unshared, and the entry is to be read again; VM_FAULT_OOM.
+ */
+vm_fault_t cohort_fault(struct vm_fault *vmf)
+{
+	if (fault_through_table(vmf))
+		return 0;
+
+	if (vmf->pte) {
+		pte_unmap(vmf->pte);
+		vmf->pte = NULL;
+	}
+	if (cohort_unshare(vmf->vma->vm_mm, vmf->pmd, vmf->address,
+			   COHORT_FAULT))
+		return VM_FAULT_OOM;
+	return VM_FAULT_FALLBACK;
+}
+
+/**
+ * cohort_gup_check() - may a page be taken through a shared table?
+ * @pmd: the entry, with the mark; the table's lock is held
+ * @page: the page, or NULL for one without a struct page
+ * @flags: FOLL_*
+ *
+ * A pin is as good as a store, since the holder may write for as long as it
+ * likes and the page must stay this process's own (invariants 2 and 9).
+ *
+ * Return: 0, or -EAGAIN if a write fault, -EMLINK if an unsharing fault must
+ * come first.
+ */
+int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags)
+{
+	if ((flags & FOLL_WRITE) && !arch_pmd_cohort_write(pmd))
+		return -EAGAIN;
+	if ((flags & FOLL_PIN) && page && PageAnon(page))
+		return -EMLINK;
+	return 0;
+}
+
+/**
+ * cohort_gup_fast() - may GUP-fast go through a shared table?
+ * @pmd: the entry, with the mark
+ * @flags: FOLL_*
+ *
+ * Return: false to leave it to cohort_gup_check().
+ */
+bool cohort_gup_fast(pmd_t pmd, unsigned int flags)
+{
+	return !(flags & (FOLL_WRITE | FOLL_PIN));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: what the files of mm/cohort/ share with each other.
+ */
+#ifndef _MM_COHORT_INTERNAL_H
+#define _MM_COHORT_INTERNAL_H
+
+#include <linux/cohort.h>
+#include <linux/mm.h>
+#include <linux/swap.h>
+
+/**
+ * struct cohort_table - a last-level page table used by several processes
+ * @pt: the table's page; its lock protects all fields
+ * @addr: the first address that the table maps, the same in all users
+ * @users: how many processes' upper-level entries point to it
+ * @owner: the user that is charged for the table and all it maps
+ * @counts: what @owner is charged for its entries; valid if @counted
+ * @counted: no entry has changed since @counts were taken
+ * @sharers: a &struct cohort_sharer for each user
+ * @rcu: readers of an mm's list of tables may hold a pointer
+ *
+ * Lives as long as any entry carries the mark. @pt->pt_cohort points to it and
+ * is meaningful to whoever saw the mark under the table's lock.
+ */
+struct cohort_table {
+	struct ptdesc *pt;
+	unsigned long addr;
+	unsigned int users;
+	bool counted;
+	struct mm_struct *owner;
+	unsigned long counts[NR_MM_COUNTERS];
+	struct list_head sharers;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct cohort_sharer - one process's use of one shared table
+ * @table: the table
+ * @mm: the process
+ * @pmd: its upper-level entry
+ * @in_table: in @table->sharers, under the table's lock; empty once it has left
+ * @in_mm: in @mm->cohort.tables, under @mm->cohort.lock; read under RCU
+ * @rcu: for readers of @in_mm
+ */
+struct cohort_sharer {
+	struct cohort_table *table;
+	struct mm_struct *mm;
+	pmd_t *pmd;
+	struct list_head in_table;
+	struct list_head in_mm;
+	struct rcu_head rcu;
+};
+
+enum cohort_mode {
+	COHORT_NEVER,
+	COHORT_OPTIN,
+	COHORT_ALWAYS,
+};
+
+/* Which entries of a table a process takes along when it unshares. */
+enum cohort_copy {
+	COHORT_COPY_ALL,
+	COHORT_COPY_REFERENCED,
+};
+
+extern enum cohort_mode cohort_mode;
+extern enum cohort_copy cohort_copy;
+
+void cohort_set_mode(enum cohort_mode mode);
+void cohort_activate(void);
+u64 cohort_new_id(void);
+
+void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);
+struct cohort_table *cohort_table_alloc(void);
+void cohort_table_free(struct cohort_table *ct);
+struct cohort_sharer *cohort_sharer_alloc(void);
+void cohort_sharer_free(struct cohort_sharer *sharer);
+
+void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
+		   struct mm_struct *mm, pmd_t *pmd);
+void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
+void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer);
+
+void __cohort_count(struct cohort_table *ct);
+void cohort_count_entry(pte_t pte, unsigned long *counts);
+
+static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
+{
+	return page_ptdesc(pmd_page(pmd));
+}
+
+static inline pte_t *cohort_ptes(struct cohort_table *ct)
+{
+	return (pte_t *)ptdesc_address(ct->pt);
+}
+
+struct cohort_sharer *__cohort_find(struct cohort_table *ct,
+				    struct mm_struct *mm);
+
+/**
+ * struct cohort_locked - a process's entry and its table, both locked
+ * @ct: the shared table, NULL if the entry points to none
+ * @sharer: the process's use of it
+ * @pml: the lock of the entry
+ * @ptl: the lock of the table
+ */
+struct cohort_locked {
+	struct cohort_table *ct;
+	struct cohort_sharer *sharer;
+	spinlock_t *pml;
+	spinlock_t *ptl;
+};
+
+bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l);
+void cohort_unlock(struct cohort_locked *l);
+
+int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+		   enum cohort_cause cause);
+bool cohort_vma_shareable(vm_flags_t flags);
+bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
+
+#endif /* _MM_COHORT_INTERNAL_H */

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: PR_SET_COHORT and PR_GET_COHORT.
+ */
+#include <linux/mm.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+
+#include "internal.h"
+
+/**
+ * cohort_prctl_set() - make the caller a zygote, or stop to be one
+ * @flags: PR_COHORT_ZYGOTE, PR_COHORT_KEEP_EXEC; 0 ends sharing at later forks
+ *
+ * Recorded in every mode and heeded in mode "optin". Needs no privilege: it
+ * changes how the caller's own children are made.
+ *
+ * Return: 0, -EINVAL for unknown flags or KEEP_EXEC alone, -EINTR.
+ */
+long cohort_prctl_set(unsigned long flags)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (flags & ~(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC))
+		return -EINVAL;
+	if (flags == PR_COHORT_KEEP_EXEC)
+		return -EINVAL;
+	if (flags)
+		cohort_activate();
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+	if (flags && !mm->cohort.flags)
+		mm->cohort.id = cohort_new_id();
+	mm->cohort.flags = flags;
+	mmap_write_unlock(mm);
+	return 0;
+}
+
+long cohort_prctl_get(void)
+{
+	return READ_ONCE(current->mm->cohort.flags);
+}

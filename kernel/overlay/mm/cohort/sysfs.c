@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: /sys/kernel/mm/cohort/.
+ */
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+/* All words, the one in force in brackets, as elsewhere in /sys/kernel/mm. */
+static ssize_t show_choice(char *buf, const char *const *words, int nr, int now)
+{
+	ssize_t len = 0;
+	int i;
+
+	for (i = 0; i < nr; i++)
+		len += sysfs_emit_at(buf, len, i == now ? "%s[%s]" : "%s%s",
+				     i ? " " : "", words[i]);
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+static const char *const mode_words[] = {
+	[COHORT_NEVER] = "never",
+	[COHORT_OPTIN] = "optin",
+	[COHORT_ALWAYS] = "always",
+};
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return show_choice(buf, mode_words, ARRAY_SIZE(mode_words),
+			   READ_ONCE(cohort_mode));
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	int mode = sysfs_match_string(mode_words, buf);
+
+	if (mode < 0)
+		return mode;
+	/* Xen PV pins each page table for one address space. */
+	if (mode != COHORT_NEVER && cpu_feature_enabled(X86_FEATURE_XENPV))
+		return -EOPNOTSUPP;
+	cohort_set_mode(mode);
+	return count;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+
+static const char *const copy_words[] = {
+	[COHORT_COPY_ALL] = "all",
+	[COHORT_COPY_REFERENCED] = "referenced",
+};
+
+static ssize_t unshare_copy_show(struct kobject *kobj,
+				 struct kobj_attribute *attr, char *buf)
+{
+	return show_choice(buf, copy_words, ARRAY_SIZE(copy_words),
+			   READ_ONCE(cohort_copy));
+}
+
+static ssize_t unshare_copy_store(struct kobject *kobj,
+				  struct kobj_attribute *attr, const char *buf,
+				  size_t count)
+{
+	int copy = sysfs_match_string(copy_words, buf);
+
+	if (copy < 0)
+		return copy;
+	WRITE_ONCE(cohort_copy, copy);
+	return count;
+}
+
+static struct kobj_attribute unshare_copy_attr = __ATTR_RW(unshare_copy);
+
+static const char *const fork_words[] = { "stock", "file" };
+
+static ssize_t fork_copy_show(struct kobject *kobj, struct kobj_attribute *attr,
+			      char *buf)
+{
+	return show_choice(buf, fork_words, ARRAY_SIZE(fork_words),
+			   static_key_enabled(&cohort_copy_files_key));
+}
+
+static ssize_t fork_copy_store(struct kobject *kobj,
+			       struct kobj_attribute *attr, const char *buf,
+			       size_t count)
+{
+	int copy = sysfs_match_string(fork_words, buf);
+
+	if (copy < 0)
+		return copy;
+	if (copy)
+		static_branch_enable(&cohort_copy_files_key);
+	else
+		static_branch_disable(&cohort_copy_files_key);
+	return count;
+}
+
+static struct kobj_attribute fork_copy_attr = __ATTR_RW(fork_copy);
+
+static struct attribute *cohort_attrs[] = {
+	&enabled_attr.attr,
+	&unshare_copy_attr.attr,
+	&fork_copy_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group cohort_group = {
+	.name = "cohort",
+	.attrs = cohort_attrs,
+};
+
+static int __init cohort_sysfs_init(void)
+{
+	return sysfs_create_group(mm_kobj, &cohort_group);
+}
+subsys_initcall(cohort_sysfs_init);

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: giving a process its own copy (EuroSys'16, section 3.1.2).
+ *
+ * The copy is made off-line under the table's lock, with the same effect on
+ * pages as fork has: both tables map them read-only afterwards and no page is
+ * exclusive any more. It becomes visible by one store to the process's entry,
+ * so there is never an empty entry to be seen. The last user copies nothing.
+ *
+ * No region is looked at, since a fault that holds only one region's lock may
+ * not look at the others in the table's range. The entries tell enough: special
+ * ones have no struct page, and a writable entry of a file page belongs to a
+ * shared mapping.
+ */
+#include <linux/mm.h>
+#include <linux/rmap.h>
+#include <linux/swap.h>
+#include <linux/swapops.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include <trace/events/cohort.h>
+
+#include "internal.h"
+
+/**
+ * cohort_pte_wanted() - is an entry taken along when a process unshares?
+ * @pte: a present entry
+ * @anon: does it map an anonymous page?
+ * @copy: the policy
+ *
+ * Section 3.1.3: entries that were referenced, or that fork would have copied.
+ * Any other can be had again by a fault.
+ */
+bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy)
+{
+	return copy == COHORT_COPY_ALL || anon || pte_special(pte) ||
+	       pte_young(pte);
+}
+
+/* One process's attempt to copy a table. */
+struct copy {
+	struct mm_struct *mm;
+	unsigned long addr;		/* of the entry at hand */
+	unsigned long counts[NR_MM_COUNTERS];
+	unsigned long copied;
+	swp_entry_t full;		/* its count needs a continuation */
+};
+
+static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
+{
+	struct page *page;
+	struct folio *folio;
+
+	if (pte_special(pte)) {
+		/* The zero page; clean, so that it is not taken for KSM's. */
+		if (!cohort_pte_wanted(pte, false, READ_ONCE(cohort_copy)))
+			return __pte(0);
+		return pte_mkclean(pte_wrprotect(pte));
+	}
+
+	page = pte_page(pte);
+	folio = page_folio(page);
+	if (!cohort_pte_wanted(pte, folio_test_anon(folio),
+			       READ_ONCE(cohort_copy)))
+		return __pte(0);
+
+	folio_get(folio);
+	folio_dup_file_rmap_pte(folio, page);
+	if (folio_test_anon(folio)) {
+		/*
+		 * Nobody can have pinned it since the table is shared, see
+		 * cohort_gup_check(), and before that fork has looked.
+		 */
+		if (PageAnonExclusive(page))
+			ClearPageAnonExclusive(page);
+		if (pte_write(pte)) {
+			/* The entries above deny writing: no TLB allows it. */
+			ptep_set_wrprotect(c->mm, c->addr, src);
+			pte = pte_wrprotect(pte);
+		}
+	} else if (pte_write(pte)) {
+		/* A shared mapping; as fork does, only one entry stays dirty. */
+		pte = pte_mkclean(pte);
+	}
+	c->counts[mm_counter(folio)]++;
+	return pte_mkold(pte);
+}
+
+static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
+{
+	swp_entry_t entry = pte_to_swp_entry(pte);
+
+	if (!non_swap_entry(entry)) {
+		if (swap_duplicate(entry) < 0) {
+			c->full = entry;
+			return -EAGAIN;
+		}
+		if (pte_swp_exclusive(pte)) {
+			pte = pte_swp_clear_exclusive(pte);
+			set_pte_at(c->mm, c->addr, src, pte);
+		}
+		c->counts[MM_SWAPENTS]++;
+	} else if (is_migration_entry(entry)) {
+		struct folio *folio = pfn_swap_entry_folio(entry);
+
+		if (folio_test_anon(folio) &&
+		    !is_readable_migration_entry(entry)) {
+			bool dirty = pte_swp_soft_dirty(pte);
+
+			entry = make_readable_migration_entry(swp_offset(entry));
+			pte = swp_entry_to_pte(entry);
+			if (dirty)
+				pte = pte_swp_mksoft_dirty(pte);
+			set_pte_at(c->mm, c->addr, src, pte);
+		}
+		c->counts[mm_counter(folio)]++;
+	} else if (WARN_ON_ONCE(is_device_private_entry(entry) ||
+				is_device_exclusive_entry(entry))) {
+		/* Needs a notifier, and such processes do not share. */
+		return -EFAULT;
+	}
+	/* Poison stays poison; no table with userfaultfd markers is shared. */
+	*new = pte;
+	return 0;
+}
+
+/*
+ * Take back what @dst holds, under the lock that was held all along: each page
+ * and swap entry is still in the shared table, so no count reaches zero.
+ */
+static void undo_copy(struct copy *c, pte_t *dst, int nr)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		pte_t pte = ptep_get(dst + i);
+
+		if (pte_present(pte) && !pte_special(pte)) {
+			struct page *page = pte_page(pte);
+			struct folio *folio = page_folio(page);
+
+			atomic_dec(&page->_mapcount);
+			if (folio_test_large(folio))
+				atomic_dec(&folio->_large_mapcount);
+			folio_put(folio);
+		} else if (!pte_none(pte) && !pte_present(pte) &&
+			   !non_swap_entry(pte_to_swp_entry(pte))) {
+			swap_free(pte_to_swp_entry(pte));
+		}
+		pte_clear(c->mm, c->addr, dst + i);
+	}
+}
+
+/*
+ * Copy all entries of a shared table, whose lock is held.
+ *
+ * Return: 0; -EAGAIN with @c->full set; or -EFAULT. Then @dst is empty again.
+ */
+static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
+{
+	pte_t *src = cohort_ptes(ct);
+	int i, err;
+
+	memset(c->counts, 0, sizeof(c->counts));
+	c->copied = 0;
+	c->addr = ct->addr;
+
+	for (i = 0; i < PTRS_PER_PTE; i++, c->addr += PAGE_SIZE) {
+		pte_t pte = ptep_get(src + i);
+		pte_t new;
+
+		if (pte_none(pte))
+			continue;
+		if (pte_present(pte)) {
+			new = copy_present(c, src + i, pte);
+			if (pte_none(new))
+				continue;
+		} else {
+			err = copy_nonpresent(c, src + i, pte, &new);
+			if (err) {
+				c->addr = ct->addr;
+				undo_copy(c, dst, i);
+				return err;
+			}
+		}
+		set_pte_at(c->mm, c->addr, dst + i, new);
+		c->copied++;
+	}
+	return 0;
+}
+
+static void count_unshared(enum cohort_cause cause)
+{
+	switch (cause) {
+	case COHORT_FAULT:
+		count_vm_event(COHORT_PTP_UNSHARED_FAULT);
+		break;
+	case COHORT_MAP:
+		count_vm_event(COHORT_PTP_UNSHARED_MAP);
+		break;
+	case COHORT_UNMAP:
+		count_vm_event(COHORT_PTP_UNSHARED_UNMAP);
+		break;
+	case COHORT_CHANGE:
+		count_vm_event(COHORT_PTP_UNSHARED_CHANGE);
+		break;
+	}
+}
+
+/*
+ * Turn the process's entry to the finished copy, and leave the shared table.
+ * Both locks are held.
+ */
+static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
+		    struct copy *c)
+{
+	struct cohort_table *ct = l->ct;
+	struct mm_struct *mm = c->mm;
+	unsigned long base = ct->addr;
+	int i;
+
+	/* As in pmd_install(): the copy before the pointer to it. */
+	smp_wmb();
+	pmd_populate(mm, pmd, new);
+	/*
+	 * freed_tables: CPUs that are lazy in this address space must not keep
+	 * a pointer to a table which it uses no more.
+	 */
+	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
+
+	mm_inc_nr_ptes(mm);
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		if (c->counts[i])
+			add_mm_counter(mm, i, c->counts[i]);
+	/* Swap entries now also depend on this process alone. */
+	__cohort_leave(ct, l->sharer);
+}
+
+/**
+ * cohort_unshare() - make the table under an entry a process's own
+ * @mm: the process; its mmap_lock or the lock of a region is held
+ * @pmd: the entry
+ * @addr: an address that it maps
+ * @cause: why
+ *
+ * Succeeds also if the table is not shared, or not any more. May sleep.
+ *
+ * Return: 0 or -ENOMEM; then nothing has changed.
+ */
+int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+		   enum cohort_cause cause)
+{
+	struct copy c = { .mm = mm };
+	struct cohort_locked l;
+	pgtable_t new = NULL;
+	int err = 0;
+
+	while (cohort_lock(mm, pmd, &l)) {
+		if (l.ct->users == 1) {
+			__cohort_adopt(l.ct, l.sharer);
+			cohort_unlock(&l);
+			break;
+		}
+		if (!new) {
+			cohort_unlock(&l);
+			new = pte_alloc_one(mm);
+			if (!new)
+				return -ENOMEM;
+			continue;
+		}
+		err = copy_table(l.ct, page_address(new), &c);
+		if (!err) {
+			trace_cohort_unshare(mm, l.ct->addr, cause,
+					     l.ct->users, c.copied);
+			publish(&l, pmd, new, &c);
+			cohort_unlock(&l);
+			count_unshared(cause);
+			count_vm_events(COHORT_PTE_COPIED_UNSHARE, c.copied);
+			count_vm_event(COHORT_PTP_ALLOC);
+			return 0;
+		}
+		cohort_unlock(&l);
+		if (err != -EAGAIN)
+			break;
+		err = add_swap_count_continuation(c.full, GFP_KERNEL);
+		if (err)
+			break;
+	}
+	if (new)
+		pte_free(mm, new);
+	return err ? -ENOMEM : 0;
+}
+
+/* The entry that maps @addr, or NULL; then *@next is where to look on. */
+static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr,
+		       unsigned long end, unsigned long *next)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
+
+	*next = pgd_addr_end(addr, end);
+	if (pgd_none(*pgd))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	*next = p4d_addr_end(addr, end);
+	if (p4d_none(*p4d))
+		return NULL;
+	pud = pud_offset(p4d, addr);
+	*next = pud_addr_end(addr, end);
+	if (pud_none(*pud) || pud_leaf(*pud))
+		return NULL;
+	*next = pmd_addr_end(addr, end);
+	return pmd_offset(pud, addr);
+}
+
+int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
+			   unsigned long end, enum cohort_cause cause)
+{
+	unsigned long addr, next;
+	int err;
+
+	if (start >= end)
+		return 0;
+	for (addr = start; addr < end; addr = next) {
+		pmd_t *pmd = find_pmd(mm, addr, end, &next);
+
+		if (!pmd || !pmd_cohort(pmdp_get_lockless(pmd)))
+			continue;
+		err = cohort_unshare(mm, pmd, addr, cause);
+		if (err)
+			return err;
+		cond_resched();
+	}
+	return 0;
+}
+
+static bool range_has_vma(struct mm_struct *mm, unsigned long start,
+			  unsigned long end)
+{
+	return start < end && find_vma_intersection(mm, start, end);
+}
+
+int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
+			   unsigned long end, enum cohort_cause cause)
+{
+	unsigned long base = start & PMD_MASK, top;
+	int err;
+
+	/* The table of the first page, then that of the last if another. */
+	top = base + PMD_SIZE;
+	if (range_has_vma(mm, base, start) || range_has_vma(mm, end, top)) {
+		err = __cohort_unshare_range(mm, start, min(end, top), cause);
+		if (err)
+			return err;
+	}
+	base = end & PMD_MASK;
+	if (base >= top && base < end &&
+	    range_has_vma(mm, end, base + PMD_SIZE))
+		return __cohort_unshare_range(mm, base, end, cause);
+	return 0;
+}
+
+int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
+			     unsigned long end)
+{
+	unsigned long first = ALIGN(start, PMD_SIZE), last = end & PMD_MASK;
+	int err;
+
+	if (first >= last)
+		return __cohort_unshare_range(mm, start, end, COHORT_UNMAP);
+	err = __cohort_unshare_range(mm, start, first, COHORT_UNMAP);
+	if (err)
+		return err;
+	return __cohort_unshare_range(mm, last, end, COHORT_UNMAP);
+}
