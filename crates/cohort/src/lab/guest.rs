@@ -268,11 +268,18 @@ impl Spec<'_> {
     fn qemu(&self, dir: &Path) -> Command {
         let mut qemu = Command::new(QEMU);
         let mut cmdline = String::from(
-            "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
+            "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on \
+             tsc=reliable no_timer_check",
         );
         if self.icount {
-            // Nothing but the kernel under test may decide how many instructions there are.
-            cmdline.push_str(" norandmaps nokaslr");
+            // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel
+            // under test decides how many there are. Calibrating the local APIC's timer would
+            // spin for 200 million of them.
+            cmdline.push_str(" tsc_early_khz=1000000 nolapic_timer norandmaps nokaslr");
+        } else if let Some(khz) = host_tsc_khz() {
+            // On a busy host the kernel's own calibration fails, and its clock is then one of
+            // 10 ms steps. HZ is 100.
+            cmdline.push_str(&format!(" tsc_early_khz={khz} lpj={}", khz * 10));
         }
         if self.rootfs.is_some() {
             cmdline.push_str(" lab.root=vda");
@@ -320,6 +327,25 @@ impl Spec<'_> {
         }
         qemu
     }
+}
+
+/// The rate of this machine's time stamp counter, which QEMU hands to the guest as it is.
+#[cfg(target_arch = "x86_64")]
+fn host_tsc_khz() -> Option<u64> {
+    let ticks = || {
+        // SAFETY: reading the counter has no other effect, and every x86-64 processor has it.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    };
+    let (start, from) = (Instant::now(), ticks());
+    std::thread::sleep(Duration::from_millis(50));
+    let (to, micros) = (ticks(), start.elapsed().as_micros() as u64);
+    (micros > 0 && to > from).then(|| (to - from) * 1_000 / micros)
+}
+
+/// Elsewhere the guest finds the rate itself.
+#[cfg(not(target_arch = "x86_64"))]
+fn host_tsc_khz() -> Option<u64> {
+    None
 }
 
 /// The emulator's version, for instance 10.0.2.

@@ -5,9 +5,15 @@ use super::build::{self, Config};
 use super::guest::{Outcome, Spec};
 use super::job::Step;
 use super::protocol::{Test, Verdict, kunit, tap};
-use super::{Lab, programs};
+use super::{Lab, programs, rootfs};
 use anyhow::{Result, bail};
 
+/// The root file system of the tests.
+const ROOTFS: &str = "base";
+/// The program that prints KUnit's results.
+const KUNIT_PROGRAM: &str = "kunit";
+/// The bit that KUnit sets when it ran, which is no complaint.
+const TAINT_TEST: u64 = 1 << 18;
 /// The modes that the tests run in: sharing where asked for, and at every fork.
 const MODES: &[&str] = &["optin", "always"];
 /// The option with which our KUnit tests run at boot.
@@ -49,13 +55,12 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     if build::has_option(lab, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab)?);
     }
-    let steps: Vec<Step> = selftests
+    let chosen: Vec<&str> = selftests
         .iter()
-        .map(|program| program.name().to_string())
+        .map(|program| program.name())
         .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
-        .map(|name| Step::new(name.clone(), STEP_LIMIT, name))
         .collect();
-    if steps.is_empty() {
+    if chosen.is_empty() {
         bail!(
             "no test's name holds `{}`; there are: {}",
             filter.unwrap_or_default(),
@@ -66,16 +71,18 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
                 .join(", ")
         );
     }
+    // Files on a disk, swap and direct I/O are among what is tested.
+    let rootfs = rootfs::image(lab, ROOTFS)?;
     let mut count = Count::default();
     for mode in MODES {
+        let steps = steps(&chosen, mode);
         let outcome = Spec {
             name: format!("test-{config}-{mode}"),
             kernel: &kernel.image,
             memory: 1_024,
-            // Two, so that sharers race; more than there are here would only take turns.
-            cpus: 2,
+            cpus: cpus(),
             icount: false,
-            rootfs: None,
+            rootfs: Some(&rootfs),
             cmdline: format!("cohort={mode}"),
             init: &init,
             programs: &selftests,
@@ -91,12 +98,31 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     Ok(count)
 }
 
+/// As many processors as there are here, for races; two at least.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(2, |count| count.get().clamp(2, 4) as u32)
+}
+
+/// The job: each program is told the mode, so that a guest in another one fails its tests.
+fn steps(names: &[&str], mode: &str) -> Vec<Step> {
+    names
+        .iter()
+        .map(|&name| {
+            let command = match name {
+                KUNIT_PROGRAM => name.to_string(),
+                name => format!("{name} -m {mode}"),
+            };
+            Step::new(name, STEP_LIMIT, command)
+        })
+        .collect()
+}
+
 /// All tests of a guest: those of its programs, and that guest and kernel came through well.
 fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
     let mut tests = Vec::new();
     for step in steps {
         match outcome.report.find(&step.name) {
-            Some(report) if step.command == "kunit" => tests.extend(kunit(report)),
+            Some(report) if step.name == KUNIT_PROGRAM => tests.extend(kunit(report)),
             Some(report) => tests.extend(tap(report)),
             None => tests.push(Test {
                 name: format!("{} runs", step.name),
@@ -110,6 +136,10 @@ fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
         verdict: if good { Verdict::Pass } else { Verdict::Fail },
         notes,
     };
+    let clean = outcome
+        .report
+        .taint
+        .is_some_and(|taint| taint & !TAINT_TEST == 0);
     tests.push(of(
         "the guest runs to its end",
         outcome.problem().is_none(),
@@ -117,7 +147,7 @@ fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
     ));
     tests.push(of(
         "the kernel's log is clean",
-        outcome.complaints.is_empty() && outcome.report.taint == Some(0),
+        outcome.complaints.is_empty() && clean,
         outcome
             .complaints
             .iter()
@@ -183,6 +213,21 @@ mod tests {
         assert_eq!(failed(&dirty), ["the kernel's log is clean"]);
         let tainted = outcome(&GOOD.replace("taint 0", "taint 512"), End::Done, &[]);
         assert_eq!(failed(&tainted), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn kunit_marks_the_kernel_and_that_is_fine() {
+        let marked = outcome(&GOOD.replace("taint 0", "taint 262144"), End::Done, &[]);
+        assert!(failed(&marked).is_empty());
+        let worse = outcome(&GOOD.replace("taint 0", "taint 262656"), End::Done, &[]);
+        assert_eq!(failed(&worse), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn programs_are_told_the_mode() {
+        let steps = steps(&["kunit", "share"], "always");
+        assert_eq!(steps[0].command, "kunit");
+        assert_eq!(steps[1].command, "share -m always");
     }
 
     #[test]
