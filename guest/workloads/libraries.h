@@ -37,9 +37,9 @@ static const char *const library[][3] = {
 	{ "libglib-2.0.so.0" }, { "libgobject-2.0.so.0" }, { "libgio-2.0.so.0" },
 	{ "libicui18n.so.76", "libicui18n.so.72" }, { "libidn2.so.0" },
 	{ "libfreetype.so.6" }, { "libfontconfig.so.1" }, { "libharfbuzz.so.0" },
-	{ "libcairo.so.2" }, { "libpango-1.0.so.0" }, { "libjpeg.so.62" }, { "libtiff.so.6" },
+	{ "libcairo.so.2" }, { "libpango-1.0.so.0" }, { "libjpeg.so.62" },
 	{ "libwebp.so.7" }, { "liblcms2.so.2" }, { "libgdk_pixbuf-2.0.so.0" }, { "librsvg-2.so.2" },
-	{ "libdbus-1.so.3" }, { "libcurl.so.4" }, { "libevent-2.1.so.7" },
+	{ "libdbus-1.so.3" }, { "libevent-2.1.so.7" },
 };
 
 struct loader {

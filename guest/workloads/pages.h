@@ -112,12 +112,14 @@ struct footprint {
 };
 
 /*
+ * Of all regions but the one at @skip, which fork leaves out.
+ *
  * Stock fork leaves a file region without a copied page to later faults, and
  * copies every entry of the others: so a region counts in full as soon as one
  * of its pages is the process's own.
  */
 __attribute__((unused))
-static void footprint_read(struct footprint *fp, struct regions *rs)
+static void footprint_read(struct footprint *fp, struct regions *rs, const void *skip)
 {
 	int pagemap = pagemap_open(getpid());
 
@@ -129,6 +131,8 @@ static void footprint_read(struct footprint *fp, struct regions *rs)
 		size_t anon = 0, n;
 
 		if (r->path[0] == '[' && strcmp(r->path, "[heap]") && strcmp(r->path, "[stack]"))
+			continue;
+		if ((uintptr_t)skip >= r->start && (uintptr_t)skip < r->end)
 			continue;
 		n = pages_present(pagemap, r->start, r->end, NULL, &anon);
 		if (is_code(r))

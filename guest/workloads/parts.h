@@ -799,37 +799,6 @@ static bool lcms_run(void)
 
 /* --- messages and networks ------------------------------------------------------------ */
 
-FN(void *, curl_url, void);
-FN(int, curl_url_set, void *, int, const char *, unsigned);
-FN(int, curl_url_get, void *, int, char **, unsigned);
-FN(void, curl_url_cleanup, void *);
-FN(void, curl_free, void *);
-FN(void *, curl_easy_init, void);
-FN(void, curl_easy_cleanup, void *);
-
-static bool curl_find(void)
-{
-	const char *so = "libcurl.so.4";
-
-	return GET(so, curl_url) && GET(so, curl_url_set) && GET(so, curl_url_get) &&
-	       GET(so, curl_url_cleanup) && GET(so, curl_free) && GET(so, curl_easy_init) &&
-	       GET(so, curl_easy_cleanup);
-}
-
-static bool curl_run(void)
-{
-	void *u = curl_url(), *easy = curl_easy_init();
-	char *host = NULL;
-	/* CURLUPART_URL is 0, CURLUPART_HOST 5. */
-	bool ok = easy && !curl_url_set(u, 0, "http://example.net:8080/a?b=c", 0) &&
-		  !curl_url_get(u, 5, &host, 0) && !strcmp(host, "example.net");
-
-	curl_free(host);
-	curl_url_cleanup(u);
-	curl_easy_cleanup(easy);
-	return ok;
-}
-
 FN(void *, dbus_message_new_method_call, const char *, const char *, const char *, const char *);
 FN(int, dbus_message_append_args, void *, int, ...);
 FN(int, dbus_message_marshal, void *, char **, int *);
@@ -1012,7 +981,6 @@ static struct part part[] = {
 	{ .name = "freetype", .find = freetype_find, .run = freetype_run },
 	{ .name = "webp", .find = webp_find, .run = webp_run },
 	{ .name = "lcms", .find = lcms_find, .run = lcms_run },
-	{ .name = "curl", .find = curl_find, .run = curl_run },
 	{ .name = "dbus", .find = dbus_find, .run = dbus_run },
 	{ .name = "event", .find = event_find, .run = event_run },
 	{ .name = "duktape", .find = duktape_find, .run = duktape_run },
@@ -1026,11 +994,11 @@ static const struct {
 	const char *part[12];
 } application[] = {
 	{ "archiver", { "zlib", "bzip2", "zstd", "lz4", "lzma", "archive" } },
-	{ "browser", { "curl", "gnutls", "idn", "zlib", "xml2", "duktape", "sqlite", "cairo", "rsvg", "harfbuzz", "webp", "icu" } },
+	{ "browser", { "gnutls", "idn", "zlib", "xml2", "duktape", "sqlite", "cairo", "rsvg", "harfbuzz", "webp", "icu" } },
 	{ "calculator", { "gmp", "mpfr" } },
 	{ "database", { "sqlite", "pq", "icu", "pcre2", "crypto" } },
 	{ "editor", { "glib", "pcre2", "icu", "expat", "harfbuzz", "freetype", "cairo" } },
-	{ "mail", { "crypto", "gnutls", "idn", "curl", "xml2", "zlib", "dbus" } },
+	{ "mail", { "crypto", "gnutls", "idn", "xml2", "zlib", "dbus" } },
 	{ "painter", { "cairo", "rsvg", "lcms", "webp", "freetype" } },
 	{ "perl", { "perl", "pcre2" } },
 	{ "python", { "python", "sqlite", "zlib", "expat" } },

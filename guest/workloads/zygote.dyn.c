@@ -36,7 +36,7 @@ struct scratch {
 	struct counter_reader reader;
 	struct counters before, forked, after;
 	struct {
-		uint64_t fork, libc_fork, launch;
+		uint64_t fork, libc_fork, launch, fork_launch;
 		uint64_t faults, shared, tables;
 		struct counters in_fork, in_libc_fork, in_launch;
 	} round[MAX_ROUNDS];
@@ -100,7 +100,7 @@ static void populate_code_about(size_t want)
 	struct footprint fp;
 
 	populate_code(want);
-	footprint_read(&fp, &s->regions);
+	footprint_read(&fp, &s->regions, s);
 	if (fp.code > want)
 		populate_code(want - (fp.code - want));
 }
@@ -113,13 +113,13 @@ static void populate_heap(size_t want)
 {
 	struct footprint fp;
 
-	footprint_read(&fp, &s->regions);
+	footprint_read(&fp, &s->regions, s);
 	while (fp.copied < want) {
 		size_t missing = want - fp.copied;
 
 		for (size_t bytes = 0; bytes < missing * PAGE; bytes += 256)
 			memset(malloc(240), 1, 240);
-		footprint_read(&fp, &s->regions);
+		footprint_read(&fp, &s->regions, s);
 	}
 }
 
@@ -127,7 +127,7 @@ static void print_zygote(const struct loader *l)
 {
 	struct footprint fp;
 
-	footprint_read(&fp, &s->regions);
+	footprint_read(&fp, &s->regions, s);
 	metric("libraries", objects_loaded(), "libraries");
 	metric("libraries-separated", l->separated, "libraries");
 	metric("regions", fp.regions, "regions");
@@ -178,6 +178,8 @@ static void libc_fork_round(int i)
 
 static void run_fork(void)
 {
+	if (opt.zygote)
+		become_zygote(0);
 	/* Unreported: it warms the kernel's caches. */
 	for (int i = -1; i < opt.rounds; i++)
 		fork_round(i < 0 ? 0 : i);
@@ -275,6 +277,9 @@ static void watch_code(void)
 	}
 }
 
+/* What start-up is among the applications. */
+#define STARTUP ARRAY_SIZE(application)
+
 /* Note in @bit which of the watched pages application @a uses. */
 static void application_uses(size_t a, unsigned char *bit)
 {
@@ -293,7 +298,10 @@ static void application_uses(size_t a, unsigned char *bit)
 		for (size_t i = 0; i < watch->pages; i++)
 			if (bare_syscall(SYS_mprotect, watch->page[i], PAGE, PROT_NONE))
 				bare_syscall(SYS_exit_group, 1, 0, 0);
-		application_run(a);
+		if (a == STARTUP)
+			startup_run();
+		else
+			application_run(a);
 		bare_exit(0);
 	}
 	bare_wait(pid);
@@ -410,11 +418,13 @@ static void launch_round(int i)
 	int to_parent[2], to_child[2];
 	long shared, pte_kb;
 	char byte = 0;
+	uint64_t start;
 	pid_t pid;
 
 	if (pipe(to_parent) || pipe(to_child))
 		die_errno("pipe");
 	counters_read(&s->reader, &s->before);
+	start = ticks();
 	pid = bare_fork();
 	if (!pid) {
 		done.start = ticks();
@@ -448,14 +458,41 @@ static void launch_round(int i)
 	close(to_child[1]);
 
 	s->round[i].launch = done.end - done.start;
+	s->round[i].fork_launch = done.end - start;
 	s->round[i].shared = shared > 0 ? shared : 0;
 	s->round[i].tables = pte_kb / 4;
 	*d = s->after;
 	counters_sub(d, &s->before);
 }
 
+/* How many libraries a start-up runs code of; the paper's applications 21 to 46. */
+static void print_invoked(void)
+{
+	struct regions *rs = &s->regions;
+	size_t used = 0, pages = 0;
+	int libraries = 0;
+
+	watch_code();
+	application_uses(STARTUP, s->finds);
+	for (int i = 0; i < rs->count; i++) {
+		struct region *r = &rs->r[i];
+		size_t before = used;
+
+		if (pages == watch->pages || watch->page[pages] != r->start)
+			continue;
+		for (; pages < watch->pages && watch->page[pages] < r->end; pages++)
+			used += s->finds[pages];
+		libraries += used > before;
+	}
+	metric("launch-libraries-used", libraries, "libraries");
+	metric("launch-code-used", used, "PTEs");
+}
+
 static void run_launch(void)
 {
+	print_invoked();
+	if (opt.zygote)
+		become_zygote(0);
 	/*
 	 * A zygote has run most of what its children start with: what is
 	 * initialized once is done here, what is done each time is done again.
@@ -465,6 +502,7 @@ static void run_launch(void)
 		launch_round(i < 0 ? 0 : i);
 	for (int i = 0; i < opt.rounds; i++) {
 		metric("launch-instructions", s->round[i].launch, "instructions");
+		metric("fork-launch-instructions", s->round[i].fork_launch, "instructions");
 		metric("launch-faults", s->round[i].faults, "faults");
 		metric("launch-tables", s->round[i].tables, "PTPs");
 		if (s->reader.present)
@@ -523,8 +561,6 @@ int main(int argc, char **argv)
 	print_zygote(&l);
 
 	counters_open(&s->reader);
-	if (opt.zygote && strcmp(opt.what, "inherit"))
-		become_zygote(0);
 	take_processor();
 	if (!strcmp(opt.what, "fork"))
 		run_fork();
