@@ -95,7 +95,7 @@ static inline bool cohort_forking(struct mm_struct *mm)
 /* Faults and GUP (mm/cohort/fault.c). */
 vm_fault_t cohort_fault(struct vm_fault *vmf);
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
-bool cohort_gup_fast(pmd_t pmd, unsigned int flags);
+bool cohort_gup_fast(unsigned int flags);
 
 /* Unsharing (mm/cohort/unshare.c). */
 int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
@@ -288,7 +288,7 @@ static inline int cohort_gup_check(pmd_t pmd, struct page *page,
 	return 0;
 }
 
-static inline bool cohort_gup_fast(pmd_t pmd, unsigned int flags)
+static inline bool cohort_gup_fast(unsigned int flags)
 {
 	return true;
 }

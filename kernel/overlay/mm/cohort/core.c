@@ -27,6 +27,8 @@
 #include <linux/kernel.h>
 #include <linux/prctl.h>
 #include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/swapops.h>
 
 #include <asm/pgalloc.h>
 #include <asm/tlb.h>
@@ -247,22 +249,67 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 		hand_over(ct);
 }
 
+/*
+ * Pages of a table that nobody copied are exclusive as before, and their last
+ * user may write to them in place. Not so if a former user has lent one to a
+ * pipe or a device (a reference without a mapping, taken before the table was
+ * shared or by a read through it): after a fork a store goes to a copy then, and
+ * the holder keeps what it was lent. Such pages, and swapped ones, are treated
+ * as if fork had copied their entries. T's lock is held.
+ */
+static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
+{
+	pte_t *ptep = cohort_ptes(ct);
+	unsigned long addr = ct->addr;
+	int i;
+
+	for (i = 0; i < PTRS_PER_PTE; i++, ptep++, addr += PAGE_SIZE) {
+		pte_t pte = ptep_get(ptep);
+		struct folio *folio;
+		struct page *page;
+
+		if (pte_none(pte) || (pte_present(pte) && pte_special(pte)))
+			continue;
+		if (!pte_present(pte)) {
+			if (!non_swap_entry(pte_to_swp_entry(pte)) &&
+			    pte_swp_exclusive(pte))
+				set_pte_at(mm, addr, ptep,
+					   pte_swp_clear_exclusive(pte));
+			continue;
+		}
+		page = pte_page(pte);
+		folio = page_folio(page);
+		if (!folio_test_anon(folio) || !PageAnonExclusive(page) ||
+		    folio_ref_count(folio) == folio_mapcount(folio))
+			continue;
+		/* The entry above denies writing: no TLB allows it. */
+		ClearPageAnonExclusive(page);
+		if (pte_write(pte))
+			ptep_set_wrprotect(mm, addr, ptep);
+	}
+}
+
 /**
  * __cohort_adopt() - the last user takes a table back
  * @ct: the table with U == 1; its lock and that of the entry are held
  * @sharer: the last user
+ * @dying: the process will only throw the entries away
  *
  * All former users have flushed when they left, so nobody else can see the
- * pages through T. Writing is allowed again by the entry, which needs no
- * flush: a CPU that still knows the old entry takes one more fault.
+ * pages through T, and nobody can begin to: GUP-fast rechecks the entry through
+ * which it came. Writing is allowed again by the entry, which needs no flush: a
+ * CPU that still knows the old entry takes one more fault.
  *
  * Context: frees @ct and @sharer behind RCU; the locks are still to be dropped.
  */
-void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
+void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
+		    bool dying)
 {
 	VM_BUG_ON_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
 	trace_cohort_adopt(sharer->mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
+	if (!dying)
+		__drop_exclusive(ct, sharer->mm);
 	ct->pt->pt_cohort = NULL;
 	arch_pmd_clear_cohort(sharer->pmd);
 	unlink_sharer(sharer);
@@ -297,7 +344,7 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 		l.ptl = ptlock_ptr(ct->pt);
 		spin_lock_nested(l.ptl, SINGLE_DEPTH_NESTING);
 		if (ct->users == 1) {
-			__cohort_adopt(ct, sharer);
+			__cohort_adopt(ct, sharer, true);
 		} else {
 			trace_cohort_leave(mm, ct->addr, ct->users);
 			count_vm_event(COHORT_PTP_LEFT);
@@ -339,7 +386,7 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	if (!cohort_lock(mm, pmd, &l))
 		return pmd_none(*pmd);
 	if (l.ct->users == 1) {
-		__cohort_adopt(l.ct, l.sharer);
+		__cohort_adopt(l.ct, l.sharer, false);
 		cohort_unlock(&l);
 		return false;
 	}

@@ -84,12 +84,11 @@ int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags)
 
 /**
  * cohort_gup_fast() - may GUP-fast go through a shared table?
- * @pmd: the entry, with the mark
  * @flags: FOLL_*
  *
  * Return: false to leave it to cohort_gup_check().
  */
-bool cohort_gup_fast(pmd_t pmd, unsigned int flags)
+bool cohort_gup_fast(unsigned int flags)
 {
 	return !(flags & (FOLL_WRITE | FOLL_PIN));
 }

@@ -53,9 +53,9 @@ struct cohort_sharer {
 };
 
 enum cohort_mode {
-	COHORT_NEVER,
-	COHORT_OPTIN,
 	COHORT_ALWAYS,
+	COHORT_OPTIN,
+	COHORT_NEVER,
 };
 
 /* Which entries of a table a process takes along when it unshares. */
@@ -80,7 +80,8 @@ void cohort_sharer_free(struct cohort_sharer *sharer);
 void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
 		   struct mm_struct *mm, pmd_t *pmd);
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
-void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer);
+void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
+		    bool dying);
 
 void __cohort_count(struct cohort_table *ct);
 void cohort_count_entry(pte_t pte, unsigned long *counts);

@@ -23,9 +23,9 @@ static ssize_t show_choice(char *buf, const char *const *words, int nr, int now)
 }
 
 static const char *const mode_words[] = {
-	[COHORT_NEVER] = "never",
-	[COHORT_OPTIN] = "optin",
 	[COHORT_ALWAYS] = "always",
+	[COHORT_OPTIN] = "optin",
+	[COHORT_NEVER] = "never",
 };
 
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,

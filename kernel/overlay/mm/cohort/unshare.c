@@ -259,7 +259,7 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 
 	while (cohort_lock(mm, pmd, &l)) {
 		if (l.ct->users == 1) {
-			__cohort_adopt(l.ct, l.sharer);
+			__cohort_adopt(l.ct, l.sharer, false);
 			cohort_unlock(&l);
 			break;
 		}

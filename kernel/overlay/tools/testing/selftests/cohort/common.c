@@ -21,6 +21,7 @@ bool quick;
 int race_seconds;
 bool costly;
 struct board *board;
+void (*after_each_case)(void);
 
 static int case_seconds = 120;
 static const char *expected_mode;
@@ -120,6 +121,24 @@ __u64 pagemap_entry(pid_t pid, const void *addr)
 	     "%s cannot be read", path);
 	close(fd);
 	return entry;
+}
+
+bool huge_mapped(const void *addr)
+{
+	unsigned long from, to, kb;
+	bool in = false, huge = false;
+	char line[256];
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	must(f, "smaps: %s", strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			in = (uintptr_t)addr >= from && (uintptr_t)addr < to;
+		else if (in && sscanf(line, "AnonHugePages: %lu", &kb) == 1)
+			huge = kb;
+	}
+	fclose(f);
+	return huge;
 }
 
 long minor_faults(void)
@@ -547,7 +566,6 @@ void area_make(struct area *a, enum kind kind)
 		n = quick ? 13 : 25;
 		break;
 	case NEAR_THP:
-		a->tables = 2;
 		area_part(a, a->base, 3 * table_size, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		n = quick ? 13 : 25;
 		break;
@@ -568,6 +586,11 @@ void area_make(struct area *a, enum kind kind)
 			madvise(p->addr + table_size, table_size, MADV_HUGEPAGE);
 			madvise(p->addr, table_size, MADV_NOHUGEPAGE);
 			madvise(p->addr + 2 * table_size, table_size, MADV_NOHUGEPAGE);
+			/* a write first: a read would get the huge page of zeros */
+			*(p->addr + table_size) = 1;
+			*(p->addr + table_size) = 0;
+			/* its entry lies one level up, where no table is */
+			a->tables = huge_mapped(p->addr + table_size) ? 2 : 3;
 		} else if (p->fd < 0 && kind != HEAP) {
 			/* small pages are what these tests are about */
 			madvise(p->addr, p->len, MADV_NOHUGEPAGE);
@@ -1217,6 +1240,8 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 		double start = now();
 		int code = run_one(&runs[i]);
 
+		if (after_each_case)
+			after_each_case();
 		if (kernel_complained())
 			code = KSFT_FAIL;
 		if (code == KSFT_SKIP)

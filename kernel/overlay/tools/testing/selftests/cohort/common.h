@@ -88,6 +88,8 @@ struct test_case {
 #define ARG_KIND(arg)		((enum kind)((arg) & 0xff))
 #define ARG_ARG(arg)		((arg) >> 8)
 
+extern void (*after_each_case)(void);	/* in the main process, if set */
+
 int run_cases(int argc, char **argv, const struct test_case *cases, int n);
 
 /*
@@ -118,6 +120,7 @@ long vm_event(const char *name);	/* from /proc/vmstat, -1 if there is none */
 /* value of "Key:" in /proc/PID/FILE, -1 if there is none; pid 0 is oneself */
 long proc_field(pid_t pid, const char *file, const char *key);
 long shared_tables(pid_t pid);
+bool huge_mapped(const void *addr);	/* is it in a region with a huge page? */
 __u64 pagemap_entry(pid_t pid, const void *addr);
 #define PM_PRESENT	0x8000000000000000ULL
 #define PM_SWAP		0x4000000000000000ULL
