@@ -31,11 +31,12 @@ COHORT_EXEC = "/lab/bin/cohort-exec"
 # Patience is for an emulated machine: what takes a second elsewhere takes a minute.
 PATIENCE = 240
 
-COUNTERS = (
-    "ptp_alloc", "ptp_shared", "ptp_unshared_fault", "ptp_unshared_map",
-    "ptp_unshared_unmap", "ptp_unshared_change", "ptp_left", "ptp_adopted",
-    "pte_copied_fork", "pte_copied_unshare", "fault_file", "fault_filled",
-)
+COUNTERS = {
+    "ptp_alloc": "PTPs", "ptp_shared": "PTPs", "ptp_unshared_fault": "PTPs",
+    "ptp_unshared_map": "PTPs", "ptp_unshared_unmap": "PTPs", "ptp_unshared_change": "PTPs",
+    "ptp_left": "PTPs", "ptp_adopted": "PTPs", "pte_copied_fork": "PTEs",
+    "pte_copied_unshare": "PTEs", "fault_file": "faults", "fault_filled": "PTEs",
+}
 
 
 class Failed(Exception):
@@ -672,9 +673,8 @@ def main():
     except (Failed, OSError, subprocess.SubprocessError) as problem:
         run.close()
         sys.exit(f"steady_state.py: {problem}")
-    for name in COUNTERS:
+    for name, unit in COUNTERS.items():
         if name in gained:
-            unit = "faults" if name == "fault_file" else "PTEs" if "pte" in name or "filled" in name else "PTPs"
             metric(name.replace("_", "-"), gained[name], unit)
     if gained:
         metric("pte-copied", gained["pte_copied_fork"] + gained["pte_copied_unshare"], "PTEs")
