@@ -84,10 +84,11 @@ pub fn setup(lab: &Lab) -> Result<()> {
     }
     let entries = apt::entries(Path::new("/"))?;
     let backports = format!("{}-backports", release.codename);
-    if !qemu
-        && release.number == 12
-        && let Some(text) = apt::backports(&entries, &release.codename)?
-    {
+    let add = match (qemu, release.number) {
+        (false, 12) => apt::backports(&entries, &release.codename)?,
+        _ => None,
+    };
+    if let Some(text) = add {
         let file = Path::new("/etc/apt/sources.list.d/cohort-backports.sources");
         files::write(file, text.as_bytes())?;
         eprintln!(
