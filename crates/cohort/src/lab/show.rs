@@ -47,7 +47,7 @@ pub fn maybe(value: Option<f64>) -> String {
 fn table() -> Table {
     let mut table = Table::new();
     table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(WIDTH);
     table
