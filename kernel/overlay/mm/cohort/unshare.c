@@ -376,3 +376,5 @@ int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
 		return err;
 	return __cohort_unshare_range(mm, last, end, COHORT_UNMAP);
 }
+
+#include "tests/cohort-kunit.h"

@@ -366,6 +366,19 @@ static void shrink(struct model *m, long me)
 	}
 }
 
+/* there is no room behind the middle, so it goes where there is */
+static void grow_by_moving(struct model *m, long me)
+{
+	for (int i = 0; i < area.nparts; i++) {
+		struct range r = middle(i);
+		char *to = mremap(r.start, r.len, r.len + page_size, MREMAP_MAYMOVE);
+
+		must(to != MAP_FAILED, "mremap: %s", strerror(errno));
+		must(to != r.start, "a region grew over its neighbour");
+		now_moved(m, r, to, NONE);
+	}
+}
+
 static void unmap_middle(struct model *m, long me)
 {
 	for (int i = 0; i < area.nparts; i++) {
@@ -392,6 +405,25 @@ static void unmap_ends(struct model *m, long me)
 		must_call(munmap(addr, page_size));
 		now_acc(m, one_page(addr), NONE);
 	}
+}
+
+static void unmap_and_map(struct model *m, long me)
+{
+	for (int i = 0; i < area.nparts; i++) {
+		struct range r = whole(i);
+
+		must_call(munmap(r.start, r.len));
+		map_at(r.start, r.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+		now_private_zero(m, r);
+		touch(r.start);
+	}
+}
+
+static void detach(struct model *m, long me)
+{
+	must_call(shmdt(area.part[0].addr));
+	now_acc(m, whole(0), NONE);
 }
 
 /* one munmap over everything, holes and table borders included */
@@ -892,11 +924,15 @@ static const struct action {
 	{ "mremap that duplicates", map_twice, SHARED, 0 },
 	{ "mremap that grows", grow, GROWABLE, 0 },
 	{ "mremap that shrinks", shrink, MOVABLE, BY_UNMAP | BY_CHANGE | BY_LEAVING },
+	{ "mremap that grows by moving", grow_by_moving, MOVABLE, BY_CHANGE },
 
 	{ "munmap, a part", unmap_middle, ALL, BY_UNMAP | BY_LEAVING },
 	{ "munmap, all", unmap_all, ALL, BY_UNMAP | BY_LEAVING },
 	{ "munmap, first and last page", unmap_ends, ALL, BY_UNMAP },
 	{ "munmap across regions and holes", unmap_across, ALL, BY_UNMAP | BY_LEAVING },
+	{ "munmap, and another mapping in its place", unmap_and_map, ALL,
+	  BY_UNMAP | BY_LEAVING | BY_MAP },
+	{ "shmdt", detach, KIND(SYSV), BY_UNMAP | BY_LEAVING },
 	{ "a mapping over a part", map_zero_over, ALL, BY_MAP | BY_UNMAP },
 	{ "a file mapped over a part", map_file_over, ALL, BY_MAP | BY_UNMAP },
 	{ "a reservation over all", map_reserve_over, ALL & ~KIND(HEAP),
