@@ -390,9 +390,14 @@ char *arena(int tables)
 	 * Far from where the kernel puts anything by itself, so that a table
 	 * holds what the case mapped and nothing else.
 	 */
-	static uintptr_t next = sizeof(long) == 8 ? (uintptr_t)0x2000000000ULL : 0x50000000;
-	uintptr_t addr = (next + table_size - 1) / table_size * table_size;
+	const uintptr_t first = sizeof(long) == 8 ? (uintptr_t)0x2000000000ULL : 0x50000000;
+	static uintptr_t next;
+	uintptr_t addr;
 
+	/* where addresses are few, long since unmapped ones come round again */
+	if (!next || (sizeof(long) == 4 && next > 0xa0000000))
+		next = first;
+	addr = (next + table_size - 1) / table_size * table_size;
 	next = addr + (tables + 1) * table_size;
 	return (char *)addr;
 }

@@ -13,6 +13,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+/* /proc/PID/mem has offsets above 2 GB on 32-bit machines too */
+#define _FILE_OFFSET_BITS 64
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -193,7 +195,7 @@ bool kind_shared(enum kind kind);	/* only shared mappings */
 bool kind_anon(enum kind kind);		/* only private anonymous memory */
 bool kind_readonly(enum kind kind);
 
-/* An address with whole tables of nothing around it; never handed out twice. */
+/* An address with whole tables of nothing around it, another one each time. */
 char *arena(int tables);
 void *map_at(char *addr, size_t len, int prot, int flags, int fd, off_t off);
 int make_file(const char *fs, size_t pages);	/* "tmpfs" or "disk" */
