@@ -168,7 +168,9 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);
 void __cohort_list_sharers(pmd_t *pmd);
 unsigned int __cohort_users(pmd_t *pmd);
 void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts);
-unsigned long __cohort_badness(struct mm_struct *mm);
+unsigned long __cohort_borrowed_rss(struct mm_struct *mm);
+long __cohort_badness(struct mm_struct *mm);
+bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd);
 
 /**
  * cohort_payer() - who is charged for the pages of a table
@@ -237,10 +239,28 @@ static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 		__cohort_borrowed(mm, counts);
 }
 
-/* A fair part of the borrowed pages, for the OOM killer. */
-static inline unsigned long cohort_badness(struct mm_struct *mm)
+/* The resident pages among them. */
+static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_borrowed_rss(mm) : 0;
+}
+
+/*
+ * For the OOM killer: what to add to the pages that @mm is charged for, so that
+ * each user of a table bears an equal part.
+ */
+static inline long cohort_badness(struct mm_struct *mm)
 {
 	return mm_cohort(mm) ? __cohort_badness(mm) : 0;
+}
+
+/*
+ * Is @mm charged for the table? True for one user of each table, so that whoever
+ * walks all mappings of a page can count each once. The table's lock is held.
+ */
+static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+{
+	return !pmd || likely(!pmd_cohort(*pmd)) || __cohort_charged(mm, pmd);
 }
 
 /* Tables that were ever shared are freed our way (mm/cohort/core.c). */
@@ -342,7 +362,17 @@ static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
 }
 
-static inline unsigned long cohort_badness(struct mm_struct *mm) { return 0; }
+static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
+{
+	return 0;
+}
+
+static inline long cohort_badness(struct mm_struct *mm) { return 0; }
+static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+{
+	return true;
+}
+
 static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
 				       struct page *page)
 {

@@ -65,13 +65,18 @@ unsigned int __cohort_users(pmd_t *pmd)
 	return cohort_ptdesc(*pmd)->pt_cohort->users;
 }
 
+bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+{
+	return cohort_ptdesc(*pmd)->pt_cohort->owner == mm;
+}
+
 /*
- * Call @fn for each table that @mm uses and somebody else is charged for, with
- * the table's lock held and its counts up to date.
+ * Call @fn for each shared table that @mm uses, with the table's lock held and
+ * its counts up to date.
  */
-static void for_each_borrowed(struct mm_struct *mm,
-			      void (*fn)(struct cohort_table *ct, void *arg),
-			      void *arg)
+static void for_each_table(struct mm_struct *mm,
+			   void (*fn)(struct cohort_table *ct, bool owned,
+				      void *arg), void *arg)
 {
 	struct cohort_sharer *sharer;
 
@@ -82,44 +87,56 @@ static void for_each_borrowed(struct mm_struct *mm,
 
 		/* RCU keeps record, table and lock; the lock tells if in use. */
 		spin_lock(ptl);
-		if (!list_empty(&sharer->in_table) && ct->owner != mm) {
+		if (!list_empty(&sharer->in_table)) {
 			__cohort_count(ct);
-			fn(ct, arg);
+			fn(ct, ct->owner == mm, arg);
 		}
 		spin_unlock(ptl);
 	}
 	rcu_read_unlock();
 }
 
-static void add_counts(struct cohort_table *ct, void *arg)
+static void add_borrowed(struct cohort_table *ct, bool owned, void *arg)
 {
 	unsigned long *counts = arg;
 	int i;
 
-	for (i = 0; i < NR_MM_COUNTERS; i++)
+	for (i = 0; i < NR_MM_COUNTERS && !owned; i++)
 		counts[i] += ct->counts[i];
 }
 
 void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
-	for_each_borrowed(mm, add_counts, counts);
+	for_each_table(mm, add_borrowed, counts);
 }
 
-static void add_part(struct cohort_table *ct, void *arg)
+unsigned long __cohort_borrowed_rss(struct mm_struct *mm)
 {
-	unsigned long *points = arg, sum = 0;
+	unsigned long counts[NR_MM_COUNTERS] = {};
+
+	__cohort_borrowed(mm, counts);
+	return counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
+	       counts[MM_SHMEMPAGES];
+}
+
+static void add_part(struct cohort_table *ct, bool owned, void *arg)
+{
+	unsigned long sum = 0;
+	long *points = arg;
 	int i;
 
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		sum += ct->counts[i];
 	*points += sum / ct->users;
+	if (owned)
+		*points -= sum;
 }
 
-unsigned long __cohort_badness(struct mm_struct *mm)
+long __cohort_badness(struct mm_struct *mm)
 {
-	unsigned long points = 0;
+	long points = 0;
 
-	for_each_borrowed(mm, add_part, &points);
+	for_each_table(mm, add_part, &points);
 	return points;
 }
 

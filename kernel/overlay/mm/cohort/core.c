@@ -25,10 +25,9 @@
 
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/mutex.h>
 #include <linux/prctl.h>
 #include <linux/slab.h>
-#include <linux/swap.h>
-#include <linux/swapops.h>
 
 #include <asm/pgalloc.h>
 #include <asm/tlb.h>
@@ -72,10 +71,16 @@ u64 cohort_new_id(void)
  */
 void cohort_activate(void)
 {
-	if (static_key_enabled(&cohort_key))
-		return;
-	static_branch_enable(&cohort_key);
-	synchronize_rcu();
+	static DEFINE_MUTEX(lock);
+	static bool done;
+
+	mutex_lock(&lock);
+	if (!done) {
+		static_branch_enable(&cohort_key);
+		synchronize_rcu();
+		done = true;
+	}
+	mutex_unlock(&lock);
 }
 
 void cohort_set_mode(enum cohort_mode mode)
@@ -271,10 +276,10 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 		if (pte_none(pte) || (pte_present(pte) && pte_special(pte)))
 			continue;
 		if (!pte_present(pte)) {
-			if (!non_swap_entry(pte_to_swp_entry(pte)) &&
-			    pte_swp_exclusive(pte))
-				set_pte_at(mm, addr, ptep,
-					   pte_swp_clear_exclusive(pte));
+			pte_t shared = cohort_swp_shared(pte);
+
+			if (!pte_same(shared, pte))
+				set_pte_at(mm, addr, ptep, shared);
 			continue;
 		}
 		page = pte_page(pte);
@@ -331,7 +336,8 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 	/*
 	 * One flush for all tables: afterwards no CPU has this address space
 	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
-	 * it; and none will load it again.
+	 * it; and none will load it again. (A child whose fork has failed never
+	 * ran.)
 	 */
 	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
 
@@ -381,10 +387,18 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 
 	if (flags & ZAP_FLAG_MAPPING)
 		return false;
-	if (flags & ZAP_FLAG_KEEP_SHARED)
-		return true;
 	if (!cohort_lock(mm, pmd, &l))
 		return pmd_none(*pmd);
+	if (flags & ZAP_FLAG_KEEP_SHARED) {
+		/*
+		 * The reaper changes nothing but entries, since exit may be
+		 * walking the list of tables. Nobody can join meanwhile.
+		 */
+		bool shared = l.ct->users > 1;
+
+		cohort_unlock(&l);
+		return shared;
+	}
 	if (l.ct->users == 1) {
 		__cohort_adopt(l.ct, l.sharer, false);
 		cohort_unlock(&l);

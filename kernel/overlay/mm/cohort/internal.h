@@ -118,6 +118,7 @@ void cohort_unlock(struct cohort_locked *l);
 
 int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		   enum cohort_cause cause);
+pte_t cohort_swp_shared(pte_t pte);
 bool cohort_vma_shareable(vm_flags_t flags);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 

@@ -35,8 +35,7 @@
  */
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy)
 {
-	return copy == COHORT_COPY_ALL || anon || pte_special(pte) ||
-	       pte_young(pte);
+	return copy == COHORT_COPY_ALL || anon || pte_young(pte);
 }
 
 /* One process's attempt to copy a table. */
@@ -55,8 +54,6 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 
 	if (pte_special(pte)) {
 		/* The zero page; clean, so that it is not taken for KSM's. */
-		if (!cohort_pte_wanted(pte, false, READ_ONCE(cohort_copy)))
-			return __pte(0);
 		return pte_mkclean(pte_wrprotect(pte));
 	}
 
@@ -88,6 +85,26 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 	return pte_mkold(pte);
 }
 
+/**
+ * cohort_swp_shared() - an entry without a page, as fork leaves it
+ * @pte: not present and not none
+ *
+ * Return: the entry without the claim that its page is this process's alone.
+ */
+pte_t cohort_swp_shared(pte_t pte)
+{
+	swp_entry_t entry = pte_to_swp_entry(pte);
+	pte_t new;
+
+	if (!non_swap_entry(entry))
+		return pte_swp_clear_exclusive(pte);
+	if (!is_migration_entry(entry) || is_readable_migration_entry(entry) ||
+	    !folio_test_anon(pfn_swap_entry_folio(entry)))
+		return pte;
+	new = swp_entry_to_pte(make_readable_migration_entry(swp_offset(entry)));
+	return pte_swp_soft_dirty(pte) ? pte_swp_mksoft_dirty(new) : new;
+}
+
 static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 {
 	swp_entry_t entry = pte_to_swp_entry(pte);
@@ -97,32 +114,18 @@ static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 			c->full = entry;
 			return -EAGAIN;
 		}
-		if (pte_swp_exclusive(pte)) {
-			pte = pte_swp_clear_exclusive(pte);
-			set_pte_at(c->mm, c->addr, src, pte);
-		}
 		c->counts[MM_SWAPENTS]++;
 	} else if (is_migration_entry(entry)) {
-		struct folio *folio = pfn_swap_entry_folio(entry);
-
-		if (folio_test_anon(folio) &&
-		    !is_readable_migration_entry(entry)) {
-			bool dirty = pte_swp_soft_dirty(pte);
-
-			entry = make_readable_migration_entry(swp_offset(entry));
-			pte = swp_entry_to_pte(entry);
-			if (dirty)
-				pte = pte_swp_mksoft_dirty(pte);
-			set_pte_at(c->mm, c->addr, src, pte);
-		}
-		c->counts[mm_counter(folio)]++;
+		c->counts[mm_counter(pfn_swap_entry_folio(entry))]++;
 	} else if (WARN_ON_ONCE(is_device_private_entry(entry) ||
 				is_device_exclusive_entry(entry))) {
 		/* Needs a notifier, and such processes do not share. */
 		return -EFAULT;
 	}
 	/* Poison stays poison; no table with userfaultfd markers is shared. */
-	*new = pte;
+	*new = cohort_swp_shared(pte);
+	if (!pte_same(*new, pte))
+		set_pte_at(c->mm, c->addr, src, *new);
 	return 0;
 }
 
@@ -149,7 +152,7 @@ static void undo_copy(struct copy *c, pte_t *dst, int nr)
 			   !non_swap_entry(pte_to_swp_entry(pte))) {
 			swap_free(pte_to_swp_entry(pte));
 		}
-		pte_clear(c->mm, c->addr, dst + i);
+		ptep_get_and_clear(c->mm, c->addr, dst + i);
 	}
 }
 

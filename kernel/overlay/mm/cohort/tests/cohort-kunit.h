@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: tests of what needs no process. Included at the end of
+ * unshare.c, so that its statics can be tested.
+ */
+#ifdef CONFIG_COHORT_KUNIT_TEST
+
+#ifndef _MM_COHORT_KUNIT_H
+#define _MM_COHORT_KUNIT_H
+
+#include <kunit/test.h>
+
+static pmd_t table_entry(void)
+{
+	return __pmd(_PAGE_TABLE | (0x1234UL << PAGE_SHIFT));
+}
+
+/* A marked entry is a good one, and denies writing only if asked to. */
+static void cohort_test_entry_mark(struct kunit *test)
+{
+	pmd_t pmd = table_entry();
+
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
+
+	arch_pmd_set_cohort(&pmd, false);
+	KUNIT_EXPECT_TRUE(test, pmd_cohort(pmd));
+	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_write(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_leaf(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_trans_huge(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_devmap(pmd));
+	KUNIT_EXPECT_TRUE(test, pmd_present(pmd));
+
+	arch_pmd_set_cohort(&pmd, true);
+	KUNIT_EXPECT_FALSE(test, arch_pmd_cohort_write(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
+	KUNIT_EXPECT_EQ(test, pmd_pfn(pmd), pmd_pfn(table_entry()));
+
+	arch_pmd_clear_cohort(&pmd);
+	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
+}
+
+/* What lies in the mark's bit of other entries is not taken for the mark. */
+static void cohort_test_entry_others(struct kunit *test)
+{
+	pmd_t leaf = __pmd(pmd_val(table_entry()) | _PAGE_PSE);
+
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(0)));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(leaf));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkspecial(leaf)));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkinvalid(pmd_mkspecial(leaf))));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(_PAGE_COHORT)));
+	/* Any other bit is still found out. */
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |
+					      _PAGE_SOFTW2)));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |
+					      _PAGE_GLOBAL)));
+}
+
+static void cohort_test_regions(struct kunit *test)
+{
+	static const vm_flags_t never[] = {
+		VM_IO, VM_PFNMAP, VM_MIXEDMAP, VM_DONTEXPAND, VM_HUGETLB,
+		VM_LOCKED, VM_LOCKONFAULT, VM_DONTCOPY, VM_WIPEONFORK,
+		VM_GROWSDOWN, VM_MERGEABLE,
+#ifdef CONFIG_USERFAULTFD
+		VM_UFFD_MISSING, VM_UFFD_WP,
+#endif
+	};
+	static const vm_flags_t fine[] = {
+		VM_READ | VM_EXEC | VM_MAYWRITE,
+		VM_READ | VM_WRITE | VM_MAYWRITE | VM_ACCOUNT,
+		VM_READ | VM_WRITE | VM_SHARED | VM_MAYSHARE,
+		VM_READ | VM_SOFTDIRTY, VM_READ | VM_HUGEPAGE,
+		VM_READ | VM_NOHUGEPAGE, VM_READ | VM_DONTDUMP,
+		VM_READ | VM_RAND_READ, 0,
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(never); i++)
+		KUNIT_EXPECT_FALSE_MSG(test,
+				       cohort_vma_shareable(VM_READ | never[i]),
+				       "flags %lx", never[i]);
+	for (i = 0; i < ARRAY_SIZE(fine); i++)
+		KUNIT_EXPECT_TRUE_MSG(test, cohort_vma_shareable(fine[i]),
+				      "flags %lx", fine[i]);
+}
+
+/* EuroSys'16, section 3.1.3: referenced, or what fork would have copied. */
+static void cohort_test_copy_policy(struct kunit *test)
+{
+	pte_t old = pte_mkold(pfn_pte(0x1234, PAGE_READONLY));
+	pte_t young = pte_mkyoung(old);
+
+	KUNIT_EXPECT_FALSE(test, cohort_pte_wanted(old, false,
+						   COHORT_COPY_REFERENCED));
+	KUNIT_EXPECT_TRUE(test, cohort_pte_wanted(young, false,
+						  COHORT_COPY_REFERENCED));
+	KUNIT_EXPECT_TRUE(test, cohort_pte_wanted(old, true,
+						  COHORT_COPY_REFERENCED));
+	KUNIT_EXPECT_TRUE(test, cohort_pte_wanted(old, false,
+						  COHORT_COPY_ALL));
+}
+
+static void cohort_test_count_entry(struct kunit *test)
+{
+	unsigned long counts[NR_MM_COUNTERS] = {};
+	struct page *page = alloc_page(GFP_KERNEL);
+	pte_t zero = pte_mkspecial(pfn_pte(my_zero_pfn(0), PAGE_READONLY));
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	cohort_count_entry(__pte(0), counts);
+	cohort_count_entry(zero, counts);
+	KUNIT_EXPECT_EQ(test, counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
+			counts[MM_SHMEMPAGES] + counts[MM_SWAPENTS], 0);
+
+	cohort_count_entry(mk_pte(page, PAGE_READONLY), counts);
+	KUNIT_EXPECT_EQ(test, counts[MM_FILEPAGES], 1);
+	cohort_count_entry(swp_entry_to_pte(swp_entry(0, 7)), counts);
+	cohort_count_entry(swp_entry_to_pte(swp_entry(1, 9)), counts);
+	KUNIT_EXPECT_EQ(test, counts[MM_SWAPENTS], 2);
+	KUNIT_EXPECT_EQ(test, counts[MM_ANONPAGES], 0);
+	__free_page(page);
+}
+
+static struct kunit_case cohort_test_cases[] = {
+	KUNIT_CASE(cohort_test_entry_mark),
+	KUNIT_CASE(cohort_test_entry_others),
+	KUNIT_CASE(cohort_test_regions),
+	KUNIT_CASE(cohort_test_copy_policy),
+	KUNIT_CASE(cohort_test_count_entry),
+	{},
+};
+
+static struct kunit_suite cohort_test_suite = {
+	.name = "cohort",
+	.test_cases = cohort_test_cases,
+};
+kunit_test_suite(cohort_test_suite);
+
+#endif /* _MM_COHORT_KUNIT_H */
+
+#endif /* CONFIG_COHORT_KUNIT_TEST */
