@@ -947,8 +947,6 @@ struct part {
 	const char *name;
 	bool (*find)(void);
 	bool (*run)(void);
-	/* Starts an interpreter: tens of millions of instructions. */
-	bool heavy;
 	bool found;
 };
 
@@ -984,15 +982,24 @@ static struct part part[] = {
 	{ .name = "dbus", .find = dbus_find, .run = dbus_run },
 	{ .name = "event", .find = event_find, .run = event_run },
 	{ .name = "duktape", .find = duktape_find, .run = duktape_run },
-	{ .name = "python", .find = python_find, .run = python_run, .heavy = true },
-	{ .name = "perl", .find = perl_find, .run = perl_run_part, .heavy = true },
+	{ .name = "python", .find = python_find, .run = python_run },
+	{ .name = "perl", .find = perl_find, .run = perl_run_part },
 };
 
-/* Applications, as sets of parts: what the children of Table 3 do. */
+/*
+ * Applications, as sets of parts: what the children of Table 3 do. The first is
+ * the one whose launch is measured, the counterpart of the paper's HelloWorld:
+ * what a small program with a window does until it shows its own first word. It
+ * reads its settings, its layout and its language, opens its store, finds its
+ * icons, shapes and draws text, and says hello on the bus.
+ */
+#define HELLO 0
+
 static const struct {
 	const char *name;
-	const char *part[12];
+	const char *part[16];
 } application[] = {
+	{ "hello", { "glib", "json-c", "pcre2", "xml2", "zlib", "icu", "sqlite", "crypto", "freetype", "harfbuzz", "cairo", "webp", "rsvg", "dbus", "event" } },
 	{ "archiver", { "zlib", "bzip2", "zstd", "lz4", "lzma", "archive" } },
 	{ "browser", { "gnutls", "idn", "zlib", "xml2", "duktape", "sqlite", "cairo", "rsvg", "harfbuzz", "webp", "icu" } },
 	{ "calculator", { "gmp", "mpfr" } },
@@ -1028,6 +1035,17 @@ static void part_run(const struct part *p)
 		die("part %s went wrong", p->name);
 }
 
+/* Are all of application @a's parts there? */
+__attribute__((unused))
+static bool application_whole(size_t a)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(application[a].part) && application[a].part[i]; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(part); k++)
+			if (!part[k].found && !strcmp(part[k].name, application[a].part[i]))
+				return false;
+	return true;
+}
+
 /* Run application @a's parts; those that are not there were reported. */
 __attribute__((unused))
 static void application_run(size_t a)
@@ -1036,15 +1054,6 @@ static void application_run(size_t a)
 		for (size_t k = 0; k < ARRAY_SIZE(part); k++)
 			if (part[k].found && !strcmp(part[k].name, application[a].part[i]))
 				part_run(&part[k]);
-}
-
-/* An application's start: a little of everything that is quick. */
-__attribute__((unused))
-static void startup_run(void)
-{
-	for (size_t k = 0; k < ARRAY_SIZE(part); k++)
-		if (part[k].found && !part[k].heavy)
-			part_run(&part[k]);
 }
 
 #endif /* PARTS_H */

@@ -277,9 +277,6 @@ static void watch_code(void)
 	}
 }
 
-/* What start-up is among the applications. */
-#define STARTUP ARRAY_SIZE(application)
-
 /* Note in @bit which of the watched pages application @a uses. */
 static void application_uses(size_t a, unsigned char *bit)
 {
@@ -298,10 +295,7 @@ static void application_uses(size_t a, unsigned char *bit)
 		for (size_t i = 0; i < watch->pages; i++)
 			if (bare_syscall(SYS_mprotect, watch->page[i], PAGE, PROT_NONE))
 				bare_syscall(SYS_exit_group, 1, 0, 0);
-		if (a == STARTUP)
-			startup_run();
-		else
-			application_run(a);
+		application_run(a);
 		bare_exit(0);
 	}
 	bare_wait(pid);
@@ -428,7 +422,7 @@ static void launch_round(int i)
 	pid = bare_fork();
 	if (!pid) {
 		done.start = ticks();
-		startup_run();
+		application_run(HELLO);
 		done.end = ticks();
 		if (write(to_parent[1], &done, sizeof(done)) != sizeof(done) ||
 		    read(to_child[0], &byte, 1) != 1)
@@ -473,7 +467,7 @@ static void print_invoked(void)
 	int libraries = 0;
 
 	watch_code();
-	application_uses(STARTUP, s->finds);
+	application_uses(HELLO, s->finds);
 	for (int i = 0; i < rs->count; i++) {
 		struct region *r = &rs->r[i];
 		size_t before = used;
@@ -497,7 +491,7 @@ static void run_launch(void)
 	 * A zygote has run most of what its children start with: what is
 	 * initialized once is done here, what is done each time is done again.
 	 */
-	startup_run();
+	application_run(HELLO);
 	for (int i = -1; i < opt.rounds; i++)
 		launch_round(i < 0 ? 0 : i);
 	for (int i = 0; i < opt.rounds; i++) {
@@ -554,8 +548,12 @@ int main(int argc, char **argv)
 		die("%d shared libraries here, %d needed", objects_loaded(), LIBRARIES_NEEDED);
 	if (!parts_find())
 		die("none of the parts is here");
-	if (!strcmp(opt.what, "launch"))
-		startup_run();
+	if (!strcmp(opt.what, "launch")) {
+		if (!application_whole(HELLO))
+			die("the application to launch lacks parts");
+		/* Before the heap is filled up: what it allocates counts. */
+		application_run(HELLO);
+	}
 	populate_heap(opt.copied);
 	populate_code_about(opt.code);
 	print_zygote(&l);
