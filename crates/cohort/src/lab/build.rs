@@ -5,7 +5,7 @@ use super::hash::{Hasher, short};
 use super::process::{Event, output, run_or_fail};
 use super::progress::Progress;
 use super::{Lab, files, kconfig, source};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -255,10 +255,9 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
         ),
     };
     let mut progress = Progress::new(&format!("building the {config} kernel"), "files", total);
-    let log = lab.log(&format!("build-{config}"));
-    let result = run_or_fail(
+    run_or_fail(
         make(lab, config).arg("vmlinux"),
-        &log,
+        &lab.log(&format!("build-{config}")),
         &format!("the {config} kernel did not build"),
         |event| match event {
             Event::Line(line) => {
@@ -269,18 +268,7 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
             }
             Event::Tick => progress.tick(),
         },
-    );
-    if let Err(error) = result {
-        if super::setup::free_bytes(&lab.root).is_ok_and(|free| free < 64 << 20) {
-            bail!(
-                "the disk of {} is full: free some space and run the same command again; it goes \
-                 on where it stopped ({})",
-                lab.root.display(),
-                log.display()
-            );
-        }
-        return Err(error);
-    }
+    )?;
     progress.finish(&format!("built the {config} kernel"));
     if cold || known.is_none() {
         files::write(&total_file, compiled(&dir).to_string().as_bytes())?;

@@ -97,13 +97,37 @@ pub fn run_or_fail(
 ) -> Result<()> {
     let status = run_logged(command, log, each)?;
     if !status.success() {
+        let text = std::fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         bail!(
-            "{what} ({status}): {}; the full log is {}",
-            last_words(log),
+            "{what} ({status}): {}; {}the full log is {}",
+            last_words(&text),
+            cure(&text).unwrap_or_default(),
             log.display()
         );
     }
     Ok(())
+}
+
+/// What to do about a failure that is not the project's.
+fn cure(log: &str) -> Option<&'static str> {
+    let says = |words: &[&str]| words.iter().any(|word| log.contains(word));
+    if says(&["No space left on device", "Disk quota exceeded"]) {
+        Some("free some disk space and run the same command again, it goes on where it stopped; ")
+    } else if says(&[
+        "Could not resolve",
+        "Could not connect",
+        "Temporary failure resolving",
+        "Failed to fetch",
+        "Unable to connect",
+    ]) {
+        Some(
+            "check the network and the package sources in /etc/apt, then run the same command \
+             again; ",
+        )
+    } else {
+        None
+    }
 }
 
 /// Runs a command and returns what it printed.
@@ -131,16 +155,15 @@ fn create_log(log: &Path) -> Result<File> {
 }
 
 /// The line of a log that most likely says why: the first error, else the last line.
-fn last_words(log: &Path) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let error = text.lines().find(|line| {
+fn last_words(log: &str) -> String {
+    let error = log.lines().find(|line| {
         let line = line.to_lowercase();
-        ["error:", "no space left", "e: "]
+        ["error:", "no space left"]
             .iter()
             .any(|word| line.contains(word))
+            || line.starts_with("e: ")
     });
-    let line = error.or_else(|| text.lines().rfind(|line| !line.trim().is_empty()));
+    let line = error.or_else(|| log.lines().rfind(|line| !line.trim().is_empty()));
     line.unwrap_or("it printed nothing").trim().to_string()
 }
 
@@ -186,6 +209,28 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("a.log"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_dead_network_come_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        for (says, word) in [
+            (
+                "tar: a: Cannot write: No space left on device",
+                "disk space",
+            ),
+            ("E: Could not resolve 'one.example'", "network"),
+        ] {
+            let error = run_or_fail(
+                Command::new("sh").args(["-c", &format!("echo \"{says}\"; exit 1")]),
+                &dir.path().join("a.log"),
+                "it failed",
+                |_| (),
+            )
+            .unwrap_err()
+            .to_string();
+            assert!(error.contains(says) && error.contains(word), "{error}");
+        }
     }
 
     #[test]

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Progress of long steps: a bar with the time left on a terminal, plain lines elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How often a plain line is printed when there is no terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(20);
+
+/// All bars of this terminal: guests run beside each other, and their bars must not mix.
+fn bars() -> &'static MultiProgress {
+    static BARS: OnceLock<MultiProgress> = OnceLock::new();
+    BARS.get_or_init(MultiProgress::new)
+}
 
 /// One long step. Its measure is whatever can be counted: files, seconds, steps.
 pub struct Progress {
@@ -24,10 +31,10 @@ impl Progress {
     /// Starts a step of `total` units; `None` where the total is not known.
     pub fn new(label: &str, unit: &'static str, total: Option<u64>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = match total {
+            let bar = bars().add(match total {
                 Some(total) => ProgressBar::new(total),
                 None => ProgressBar::new_spinner(),
-            };
+            });
             let shape = if total.is_some() {
                 "{prefix} {bar:24} {pos}/{len} {msg} {elapsed} gone, about {eta} left"
             } else {
@@ -98,7 +105,8 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        eprintln!("{text} ({})", duration(self.start.elapsed().as_secs()));
+        let line = format!("{text} ({})", duration(self.start.elapsed().as_secs()));
+        bars().suspend(|| eprintln!("{line}"));
     }
 
     fn line(&self) -> String {

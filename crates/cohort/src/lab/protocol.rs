@@ -292,7 +292,12 @@ fn tap_line(line: &str) -> Option<Test> {
     let rest = rest[digits..].trim_start();
     let rest = rest.strip_prefix("- ").unwrap_or(rest);
     let (name, directive) = rest.split_once('#').unwrap_or((rest, ""));
-    let directive = directive.trim_start().to_ascii_uppercase();
+    let (directive, mut name) = (directive.trim_start(), name.trim());
+    if name.is_empty() {
+        // A case that skips itself gives the reason in the place of its name.
+        name = directive;
+    }
+    let directive = directive.to_ascii_uppercase();
     let verdict = match (ok, directive) {
         (true, directive) if directive.starts_with("SKIP") => Verdict::Skip,
         (_, directive) if directive.starts_with("XFAIL") || directive.starts_with("TODO") => {
@@ -302,7 +307,7 @@ fn tap_line(line: &str) -> Option<Test> {
         (false, _) => Verdict::Fail,
     };
     Some(Test {
-        name: name.trim().to_string(),
+        name: name.to_string(),
         verdict,
         notes: Vec::new(),
     })
@@ -382,7 +387,7 @@ mod tests {
         let tests = tap(&step(
             Ending::Exit(1),
             "TAP version 13\n1..4\nok 1 child sees it\n# parent saw 3\nnot ok 2 - parent sees it\n\
-             ok 3 swap # SKIP no swap\nnot ok 4 later # TODO\n",
+             ok 3 # SKIP no swap\nnot ok 4 later # TODO\n",
         ));
         let verdicts: Vec<_> = tests.iter().map(|test| test.verdict).collect();
         assert_eq!(
@@ -390,6 +395,7 @@ mod tests {
             [Verdict::Pass, Verdict::Fail, Verdict::Skip, Verdict::Skip]
         );
         assert_eq!(tests[1].name, "parent sees it");
+        assert_eq!(tests[2].name, "SKIP no swap");
         assert_eq!(tests[1].notes, ["# parent saw 3"]);
     }
 

@@ -6,7 +6,7 @@ use super::guest::{Outcome, Spec};
 use super::job::Step;
 use super::protocol::{Test, Verdict, kunit, tap};
 use super::{Lab, programs, rootfs};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// The root file system of the tests.
 const ROOTFS: &str = "base";
@@ -19,9 +19,9 @@ const MODES: &[&str] = &["optin", "always"];
 /// The option with which our KUnit tests run at boot.
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
-const STEP_LIMIT: u64 = 600;
+const STEP_LIMIT: u64 = 1_200;
 /// Host seconds for a boot with all test programs.
-const GUEST_LIMIT: u64 = 1_500;
+const GUEST_LIMIT: u64 = 2_400;
 
 /// Tests that passed, failed and were skipped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -74,23 +74,35 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     // Files on a disk, swap and direct I/O are among what is tested.
     let rootfs = rootfs::image(lab, ROOTFS)?;
     let mut count = Count::default();
-    for mode in MODES {
-        let steps = steps(&chosen, mode);
-        let outcome = Spec {
-            name: format!("test-{config}-{mode}"),
-            kernel: &kernel.image,
-            memory: 1_024,
-            cpus: cpus(),
-            icount: false,
-            rootfs: Some(&rootfs),
-            cmdline: format!("cohort={mode}"),
-            init: &init,
-            programs: &selftests,
-            steps: steps.clone(),
-            limit: GUEST_LIMIT,
-        }
-        .run(lab)?;
-        for test in verdicts(&outcome, &steps) {
+    // Beside each other: most tests keep one processor busy.
+    let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
+        let guests: Vec<_> = MODES
+            .iter()
+            .map(|&mode| {
+                let spec = Spec {
+                    name: format!("test-{config}-{mode}"),
+                    kernel: &kernel.image,
+                    memory: 1_024,
+                    cpus: cpus(),
+                    icount: false,
+                    rootfs: Some(&rootfs),
+                    cmdline: format!("cohort={mode}"),
+                    init: &init,
+                    programs: &selftests,
+                    steps: steps(&chosen, mode),
+                    limit: GUEST_LIMIT,
+                };
+                scope.spawn(move || spec.run(lab))
+            })
+            .collect();
+        guests
+            .into_iter()
+            .map(|guest| guest.join().expect("a guest's thread does not panic"))
+            .collect()
+    });
+    for (mode, outcome) in MODES.iter().zip(outcomes) {
+        let outcome = outcome.with_context(|| format!("the guest in mode {mode}"))?;
+        for test in verdicts(&outcome, &steps(&chosen, mode)) {
             count.add(test.verdict);
             print(mode, &test);
         }

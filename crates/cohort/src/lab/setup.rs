@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Getting the machine ready: the packages, and enough disk to work in.
 
-use super::process::{Event, output, run_or_fail};
+use super::process::{output, run_or_fail};
 use super::progress::Progress;
 use super::{Lab, apt, files, guest, source};
 use anyhow::{Context, Result, bail};
@@ -123,34 +123,17 @@ pub fn setup(lab: &Lab) -> Result<()> {
 
 fn apt_get(lab: &Lab, name: &str, args: &[&str], expected: u64) -> Result<()> {
     let mut progress = Progress::new(&format!("apt-get {}", args[0]), "s", Some(expected));
-    let mut unreachable = false;
-    let log = lab.log(&format!("apt-{name}"));
-    let result = run_or_fail(
+    run_or_fail(
         Command::new("apt-get")
             .args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=3"])
             // A list that cannot be had is otherwise a warning, and a missing package later.
             .args(["-o", "APT::Update::Error-Mode=any"])
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive"),
-        &log,
+        &lab.log(&format!("apt-{name}")),
         &format!("apt-get {} failed", args[0]),
-        |event| {
-            if let Event::Line(line) = event {
-                unreachable |= ["Could not resolve", "Could not connect", "Failed to fetch"]
-                    .iter()
-                    .any(|word| line.contains(word));
-            }
-            progress.tick_seconds();
-        },
-    );
-    if unreachable && result.is_err() {
-        bail!(
-            "the machine's package sources cannot be reached: check the network and \
-             /etc/apt/sources.list.d, then run the same command again (the log is {})",
-            log.display()
-        );
-    }
-    result?;
+        |_| progress.tick_seconds(),
+    )?;
     progress.finish(&format!("apt-get {} is done", args[0]));
     Ok(())
 }
