@@ -94,7 +94,7 @@ pub fn image(lab: &Lab, name: &str) -> Result<PathBuf> {
         make(false)?;
     }
     pack(lab, name, &recipe, &tree, &image)?;
-    files::remove(&tree)?;
+    remove_tree(&tree, &files::read(Path::new("/proc/self/mounts"))?)?;
     forget_older(lab, name, &image)?;
     Ok(image)
 }
@@ -115,17 +115,14 @@ fn debootstrap(
     }
     let list = lab.out(&format!("rootfs/{name}.list"));
     files::write(&list, (sources.join("\n") + "\n").as_bytes())?;
-    files::remove(tree)?;
+    remove_tree(tree, &files::read(Path::new("/proc/self/mounts"))?)?;
     let mut progress = Progress::new(
         &format!("making the root file system {name}"),
         "s",
         Some(25 + 2 * recipe.packages.len() as u64),
     );
-    // In a mount namespace of its own: whatever ends it, no /proc or /dev stays mounted in a
-    // tree that the next run removes.
-    let mut command = Command::new("unshare");
+    let mut command = Command::new("mmdebstrap");
     command
-        .args(["--mount", "--propagation=private", "mmdebstrap"])
         .args(["--mode=root", "--variant=minbase", "--format=directory"])
         .arg(format!("--include={}", recipe.packages.join(",")))
         .arg("--aptopt=Acquire::Retries \"3\"")
@@ -198,6 +195,20 @@ fn pack(lab: &Lab, name: &str, recipe: &Recipe, tree: &Path, image: &Path) -> Re
     std::fs::rename(&new, image).with_context(|| format!("cannot create {}", image.display()))
 }
 
+/// Removes a root file system's tree, unless something is still mounted in it: mmdebstrap
+/// mounts /proc and /dev there, in a namespace of its own, and what is behind them is not ours.
+fn remove_tree(tree: &Path, mounts: &str) -> Result<()> {
+    let inside = format!("{}/", tree.display());
+    let mount = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .find(|point| point.starts_with(&inside));
+    if let Some(point) = mount {
+        bail!("{point} is mounted in a tree that has to be removed: unmount it (umount {point})");
+    }
+    files::remove(tree)
+}
+
 /// Removes images of older versions of the recipe.
 fn forget_older(lab: &Lab, name: &str, image: &Path) -> Result<()> {
     for old in files::with_suffix(&lab.out("rootfs"), ".ext4")? {
@@ -251,6 +262,21 @@ mod tests {
             error.contains("bad.toml") && error.contains("suit"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_tree_with_something_mounted_in_it_is_not_removed() {
+        let (_dir, lab) = fake();
+        let tree = lab.out("rootfs/base.tree");
+        files::make_dir(&tree.join("proc")).unwrap();
+        let mounts = format!(
+            "/dev/a / ext4 rw 0 0\nproc {}/proc proc rw 0 0\n",
+            tree.display()
+        );
+        let error = remove_tree(&tree, &mounts).unwrap_err().to_string();
+        assert!(error.contains("umount") && tree.exists(), "{error}");
+        remove_tree(&tree, "/dev/a / ext4 rw 0 0\n").unwrap();
+        assert!(!tree.exists());
     }
 
     #[test]

@@ -140,6 +140,35 @@ long __cohort_badness(struct mm_struct *mm)
 	return points;
 }
 
+static void add_table(struct cohort_table *ct, bool owned, void *arg)
+{
+	unsigned int *tables = arg;
+
+	if (ct->users < 2)
+		return;
+	tables[0]++;
+	tables[1] += owned;
+}
+
+/**
+ * cohort_count_tables() - how many tables a process shares now
+ * @mm: the process
+ * @shared: tables that have other users
+ * @owned: those of them that @mm is charged for
+ *
+ * A table whose last other user has left is not shared, though its entry keeps
+ * the mark until the process touches it.
+ */
+void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
+			 unsigned int *owned)
+{
+	unsigned int tables[2] = {};
+
+	for_each_table(mm, add_table, tables);
+	*shared = tables[0];
+	*owned = tables[1];
+}
+
 /*
  * A swap entry was put into the table. Each of its users may be the one through
  * which swapoff must find it; the last swapoff has emptied the list. T's lock

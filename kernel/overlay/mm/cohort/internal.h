@@ -85,6 +85,8 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 
 void __cohort_count(struct cohort_table *ct);
 void cohort_count_entry(pte_t pte, unsigned long *counts);
+void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
+			 unsigned int *owned);
 
 static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
 {

@@ -10,18 +10,6 @@
 
 #include "internal.h"
 
-static unsigned int count_owned(struct mm_struct *mm)
-{
-	struct cohort_sharer *sharer;
-	unsigned int owned = 0;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(sharer, &mm->cohort.tables, in_mm)
-		owned += READ_ONCE(sharer->table->owner) == mm;
-	rcu_read_unlock();
-	return owned;
-}
-
 /**
  * proc_pid_cohort() - show what a process shares
  * @m: where to
@@ -36,17 +24,19 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 {
 	unsigned long borrowed[NR_MM_COUNTERS] = {};
 	struct mm_struct *mm = get_task_mm(task);
+	unsigned int shared = 0, owned = 0;
 	u8 flags;
 
 	if (!mm)
 		return 0;
 	flags = READ_ONCE(mm->cohort.flags);
 	cohort_borrowed(mm, borrowed);
+	cohort_count_tables(mm, &shared, &owned);
 	seq_printf(m, "Cohort:\t%llu\n", mm->cohort.id);
 	seq_printf(m, "Zygote:\t%d\n", !!(flags & PR_COHORT_ZYGOTE));
 	seq_printf(m, "KeepExec:\t%d\n", !!(flags & PR_COHORT_KEEP_EXEC));
-	seq_printf(m, "SharedTables:\t%u\n", READ_ONCE(mm->cohort.nr_tables));
-	seq_printf(m, "OwnedTables:\t%u\n", count_owned(mm));
+	seq_printf(m, "SharedTables:\t%u\n", shared);
+	seq_printf(m, "OwnedTables:\t%u\n", owned);
 	seq_printf(m, "BorrowedAnon:\t%lu kB\n",
 		   borrowed[MM_ANONPAGES] << (PAGE_SHIFT - 10));
 	seq_printf(m, "BorrowedFile:\t%lu kB\n",

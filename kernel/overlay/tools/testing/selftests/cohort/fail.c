@@ -254,24 +254,6 @@ static long do_fork(void)
 	return 0;
 }
 
-static long do_fork_tree(void)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid < 0)
-		return -1;
-	if (!pid) {
-		for (int i = 0; i < 3; i++)
-			if (fork() < 0)
-				_exit(0);
-		spots_intact((long)&area, 0);
-		_exit(0);
-	}
-	must(waitpid(pid, &status, 0) == pid && !status, "the child ended with %x", status);
-	return 0;
-}
-
 static const struct operation {
 	const char *name;
 	long (*fn)(void);
@@ -296,7 +278,6 @@ static const struct operation {
 	{ "a read fault", do_read, NULL, .never_fails = true },
 	{ "process_vm_writev", do_write_syscall, NULL },
 	{ "fork", do_fork, NULL, .keeps = true },
-	{ "fork of a child that forks", do_fork_tree, NULL, .keeps = true },
 };
 
 enum { DONE_CLEAN, DONE_ANYWAY, FAILED };
