@@ -31,7 +31,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("cohort: {error:#}");
+            let full = error
+                .chain()
+                .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+                .any(|cause| cause.raw_os_error() == Some(libc::ENOSPC));
+            let cure = if full {
+                "; free some disk space and run the same command again, it goes on where it stopped"
+            } else {
+                ""
+            };
+            eprintln!("cohort: {error:#}{cure}");
             ExitCode::FAILURE
         }
     }

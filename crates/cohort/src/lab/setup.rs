@@ -48,14 +48,19 @@ const QEMU_PACKAGE: &str = "qemu-system-x86";
 /// Checks the machine and installs what is missing.
 pub fn setup(lab: &Lab) -> Result<()> {
     let release = apt::release(Path::new("/"))?;
-    let free = free_bytes(&lab.root)?;
+    // `out` may be a disk of its own.
+    let disk = match lab.root.join("out") {
+        out if out.exists() => out,
+        _ => lab.root.clone(),
+    };
+    let free = free_bytes(&disk)?;
     // What is built already does not have to fit once more.
     if free < NEEDED && !lab.out("linux/cohort").exists() {
         bail!(
             "the lab needs {} GB of disk and {} has {} GB free: free some space, or put the \
              checkout on a larger disk",
             NEEDED / 1_000_000_000,
-            lab.root.display(),
+            disk.display(),
             free / 1_000_000_000
         );
     }
