@@ -82,6 +82,17 @@ impl Axis {
     }
 }
 
+/// A tick's number, short enough for the margin.
+fn brief(value: f64) -> String {
+    for (unit, sign) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if value.abs() >= 10.0 * unit || (value.abs() >= unit && value % unit == 0.0) {
+            return format!("{} {sign}", value / unit);
+        }
+    }
+    // What a multiple of a step has behind its last digit is noise.
+    ((value * 1e9).round() / 1e9).to_string()
+}
+
 /// A round step that divides a range into about five.
 fn step(range: f64) -> f64 {
     if range <= 0.0 || !range.is_finite() {
@@ -112,7 +123,7 @@ pub fn svg(figure: &FigureResult) -> Option<String> {
             WIDTH - RIGHT,
             LEFT - 6.0,
             at + 4.0,
-            show::number(tick)
+            brief(tick)
         ));
     }
     match figure.kind {
@@ -184,7 +195,7 @@ fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
             "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
             x.at(tick),
             HEIGHT - BOTTOM + 18.0,
-            show::number(tick)
+            brief(tick)
         ));
     }
     for (which, series) in figure.series.iter().enumerate() {
@@ -218,6 +229,9 @@ fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
 }
 
 fn legend(figure: &FigureResult, body: &mut String) {
+    if figure.series.len() < 2 {
+        return;
+    }
     let mut x = LEFT;
     let mut y = 16.0;
     for (which, series) in figure.series.iter().enumerate() {
@@ -282,6 +296,20 @@ mod tests {
         let axis = Axis::new([20.0, 3000.0].into_iter(), true, 0.0, 30.0);
         assert_eq!((axis.low, axis.high), (10.0, 10_000.0));
         assert!((axis.at(1000.0) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, text) in [
+            (20e6, "20 M"),
+            (1e9, "1 G"),
+            (1500.0, "1500"),
+            (15_000.0, "15 k"),
+            (0.0, "0"),
+            (3.0 * 0.1, "0.3"),
+        ] {
+            assert_eq!(brief(value), text);
+        }
     }
 
     #[test]
