@@ -12,8 +12,10 @@
  *    level tables to itself, or on the stack;
  *  - fork is the bare system call: the C library's wrapper runs handlers and
  *    takes locks, all of them writes to its data;
- *  - the measuring process has a real-time priority and its children do not, so
- *    that a child runs when the parent waits for it and at no other time.
+ *  - the measuring process and its children are first-in-first-out of one
+ *    priority, so that a child runs when the parent waits for it and at no other
+ *    time. Children of ordinary priority would not do: the scheduler's fair server
+ *    lets those in ahead of real-time tasks now and then.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -300,8 +302,8 @@ static void fixed_layout(char **argv)
 }
 
 /*
- * Stay on one processor, ahead of everyone; children start with an ordinary
- * priority. Without the privilege to do so the figures are noisier but right.
+ * Stay on one processor, ahead of everyone but the own children. Without the
+ * privilege to do so the figures are noisier but right.
  */
 __attribute__((unused))
 static void take_processor(void)
@@ -312,7 +314,7 @@ static void take_processor(void)
 	CPU_ZERO(&set);
 	CPU_SET(sched_getcpu() < 0 ? 0 : sched_getcpu(), &set);
 	sched_setaffinity(0, sizeof(set), &set);
-	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &sp))
+	if (sched_setscheduler(0, SCHED_FIFO, &sp))
 		fprintf(stderr, "no real-time priority: %s\n", strerror(errno));
 }
 

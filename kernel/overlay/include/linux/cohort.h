@@ -42,7 +42,10 @@ DECLARE_STATIC_KEY_FALSE(cohort_key);
 /* On while fork copies entries of file code too (the papers' Copied PTEs). */
 DECLARE_STATIC_KEY_FALSE(cohort_copy_files_key);
 
-#define pmd_cohort(pmd)		arch_pmd_cohort(pmd)
+static inline bool pmd_cohort(pmd_t pmd)
+{
+	return arch_pmd_cohort(pmd);
+}
 
 /* Count what also happens outside a cohort, to compare with. */
 #define cohort_count(item, nr)	count_vm_events(COHORT_##item, nr)
@@ -275,8 +278,9 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 
 #else /* !CONFIG_COHORT */
 
-#define pmd_cohort(pmd)		false
-#define cohort_count(item, nr)	do { } while (0)
+#define cohort_count(item, nr)	do { (void)(nr); } while (0)
+
+static inline bool pmd_cohort(pmd_t pmd) { return false; }
 
 static inline bool cohort_active(void) { return false; }
 static inline bool cohort_copy_files(void) { return false; }

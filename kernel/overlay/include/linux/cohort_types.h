@@ -20,7 +20,7 @@
  */
 struct cohort_mm {
 	struct list_head tables;
-	spinlock_t lock;
+	spinlock_t lock;		/* of the list, a leaf lock */
 	unsigned int nr_tables;
 	u64 id;
 	u8 flags;

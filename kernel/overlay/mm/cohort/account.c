@@ -70,13 +70,13 @@ bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 	return cohort_ptdesc(*pmd)->pt_cohort->owner == mm;
 }
 
+typedef void (*table_fn)(struct cohort_table *ct, bool owned, void *arg);
+
 /*
  * Call @fn for each shared table that @mm uses, with the table's lock held and
  * its counts up to date.
  */
-static void for_each_table(struct mm_struct *mm,
-			   void (*fn)(struct cohort_table *ct, bool owned,
-				      void *arg), void *arg)
+static void for_each_table(struct mm_struct *mm, table_fn fn, void *arg)
 {
 	struct cohort_sharer *sharer;
 

@@ -168,7 +168,7 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
 	l->ct = pt->pt_cohort;
 	l->sharer = __cohort_find(l->ct, mm);
-	VM_BUG_ON_MM(!l->sharer, mm);
+	VM_WARN_ON_ONCE_MM(!l->sharer, mm);
 	return true;
 }
 
@@ -247,7 +247,7 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
 	struct mm_struct *mm = sharer->mm;
 
-	VM_BUG_ON_MM(ct->users < 2, mm);
+	VM_WARN_ON_ONCE_MM(ct->users < 2, mm);
 	ct->users--;
 	unlink_sharer(sharer);
 	if (ct->owner == mm)
@@ -310,7 +310,7 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying)
 {
-	VM_BUG_ON_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
+	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
 	trace_cohort_adopt(sharer->mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
 	if (!dying)

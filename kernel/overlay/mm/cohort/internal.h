@@ -111,8 +111,8 @@ struct cohort_sharer *__cohort_find(struct cohort_table *ct,
 struct cohort_locked {
 	struct cohort_table *ct;
 	struct cohort_sharer *sharer;
-	spinlock_t *pml;
-	spinlock_t *ptl;
+	spinlock_t *pml;	/* taken first */
+	spinlock_t *ptl;	/* nested in it */
 };
 
 bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l);

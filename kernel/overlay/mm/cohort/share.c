@@ -76,8 +76,8 @@ static bool fork_shares(struct mm_struct *oldmm)
  */
 void __cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 {
-	struct vm_area_struct *vma;
 	VMA_ITERATOR(vmi, oldmm, 0);
+	struct vm_area_struct *vma;
 
 	if (!fork_shares(oldmm))
 		return;

@@ -1023,7 +1023,7 @@ bool swap_off(void)
 /* --- running cases -------------------------------------------------------- */
 
 static const char * const complaints[] = {
-	"BUG:", "WARNING:", "KASAN", "KCSAN", "possible recursive locking",
+	"BUG:", "WARNING:", "KASAN:", "KCSAN:", "possible recursive locking",
 	"circular locking", "bad pmd", "Bad rss", "Bad page", "Bad swap",
 };
 
@@ -1042,7 +1042,7 @@ static bool kernel_complained(void)
 			break;
 		buf[n] = 0;
 		for (size_t i = 0; i < ARRAY_SIZE(complaints); i++)
-			if (strcasestr(buf, complaints[i])) {
+			if (strstr(buf, complaints[i])) {
 				char *text = strchr(buf, ';');
 
 				note("kernel log: %.200s", text ? text + 1 : buf);
