@@ -114,6 +114,9 @@ pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// A lock that lasts as long as this value: other runs of the lab wait for it.
+///
+/// Programs that are started meanwhile inherit it. When we are interrupted, the next run so
+/// waits until the last of them is gone too, and does not write where one still does.
 pub struct Lock {
     _file: File,
 }
@@ -134,6 +137,11 @@ impl Lock {
                 return Err(std::io::Error::last_os_error())
                     .with_context(|| format!("cannot take the lock {}", path.display()));
             }
+        }
+        // SAFETY: the descriptor is open; this only takes its close-on-exec flag away.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } != 0 {
+            return Err(std::io::Error::last_os_error())
+                .with_context(|| format!("cannot hand on the lock {}", path.display()));
         }
         Ok(Lock { _file: file })
     }
@@ -174,6 +182,28 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = format!("{:#}", write(&file.join("below"), b"x").unwrap_err());
         assert!(error.contains("plain"), "{error}");
+    }
+
+    #[test]
+    fn a_lock_lasts_until_the_programs_started_under_it_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = Lock::take(&path, "a test").unwrap();
+        let free = || flock(&File::open(&path).unwrap(), libc::LOCK_EX | libc::LOCK_NB);
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(lock);
+        assert!(!free());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // A program that another test started at that moment has it a little longer.
+        let soon = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            free()
+        });
+        assert!(soon);
     }
 
     #[test]
