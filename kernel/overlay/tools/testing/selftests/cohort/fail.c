@@ -11,6 +11,9 @@
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <linux/userfaultfd.h>
+#if __has_include("sys/rseq.h")
+#include <sys/rseq.h>
+#endif
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY	1
@@ -40,13 +43,29 @@ static void need_injection(void)
 			skip("no fault injection in this kernel");
 }
 
+/*
+ * On its way back to user space the kernel writes the CPU's number into our
+ * memory, and kills who has none to spare: true on any kernel, but not our test.
+ */
+static void forget_rseq(void)
+{
+#if __has_include("sys/rseq.h")
+	char *thread = __builtin_thread_pointer();
+
+	if (__rseq_size)
+		syscall(__NR_rseq, thread + __rseq_offset, 32, RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+#endif
+}
+
 /* let the n-th allocation from now on fail, in this process alone */
 static void arm(long n)
 {
 	char text[16];
 
-	if (fail_fd < 0)
+	if (fail_fd < 0) {
+		forget_rseq();
 		fail_fd = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC);
+	}
 	if (fail_fd < 0)
 		skip("/proc/self/fail-nth: %s", strerror(errno));
 	snprintf(text, sizeof(text), "%ld", n);
