@@ -121,8 +121,11 @@ fn debootstrap(
         "s",
         Some(25 + 2 * recipe.packages.len() as u64),
     );
-    let mut command = Command::new("mmdebstrap");
+    // In a mount namespace of its own: whatever ends it, no /proc or /dev stays mounted in a
+    // tree that the next run removes.
+    let mut command = Command::new("unshare");
     command
+        .args(["--mount", "--propagation", propagation(), "mmdebstrap"])
         .args(["--mode=root", "--variant=minbase", "--format=directory"])
         .arg(format!("--include={}", recipe.packages.join(",")))
         .arg("--aptopt=Acquire::Retries \"3\"")
@@ -195,8 +198,24 @@ fn pack(lab: &Lab, name: &str, recipe: &Recipe, tree: &Path, image: &Path) -> Re
     std::fs::rename(&new, image).with_context(|| format!("cannot create {}", image.display()))
 }
 
-/// Removes a root file system's tree, unless something is still mounted in it: mmdebstrap
-/// mounts /proc and /dev there, in a namespace of its own, and what is behind them is not ours.
+/// How a new mount namespace keeps its mounts to itself. In a chroot, where `/` is no mount of
+/// its own, that cannot be asked for, and the namespace is as private as the one around it.
+fn propagation() -> &'static str {
+    let private = super::process::output(Command::new("unshare").args([
+        "--mount",
+        "--propagation",
+        "private",
+        "true",
+    ]));
+    if private.is_ok() {
+        "private"
+    } else {
+        "unchanged"
+    }
+}
+
+/// Removes a root file system's tree, unless something is mounted in it: what is behind /proc
+/// and /dev is not ours.
 fn remove_tree(tree: &Path, mounts: &str) -> Result<()> {
     let inside = format!("{}/", tree.display());
     let mount = mounts
