@@ -226,14 +226,19 @@ fn run(lab: &Lab, names: &[String]) -> Result<()> {
         .iter()
         .map(|name| experiment::load(lab, name, &papers))
         .collect::<Result<Vec<_>>>()?;
+    let mut broken = Vec::new();
     for experiment in &experiments {
-        let results = results::run(lab, experiment, &papers)?;
+        let (results, problems) = results::run(lab, experiment, &papers)?;
+        broken.extend(problems);
         print!("{}", show::results(&results));
         println!(
             "The figures are in {}.",
             lab.out(&format!("results/{}.json", experiment.name))
                 .display()
         );
+    }
+    if !broken.is_empty() {
+        bail!("{}", broken.join("; "));
     }
     Ok(())
 }

@@ -124,7 +124,8 @@ pub struct SeriesResult {
 }
 
 /// Runs an experiment: builds what it needs, boots each of its kernels, writes the results.
-pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<Results> {
+/// The sentences that come with them are about guests that did not get to their end.
+pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Results, Vec<String>)> {
     let start = SystemTime::now();
     let qemu = qemu_version()?;
     let mut kernels = Vec::new();
@@ -139,6 +140,7 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<Result
     };
     let mut variants = Vec::new();
     let mut problems = Vec::new();
+    let mut broken = Vec::new();
     for kernel in &kernels {
         let guest = &experiment.guest;
         let outcome = Spec {
@@ -155,7 +157,7 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<Result
             limit: guest.timeout,
         }
         .run(lab)?;
-        problems.extend(outcome.problem());
+        broken.extend(outcome.problem());
         problems.extend(outcome.complaints.iter().cloned());
         for variant in &experiment.variants {
             if variant.kernel == kernel.config {
@@ -188,12 +190,12 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<Result
             .map(|figure| figure_result(figure, &figures))
             .collect(),
         variants,
-        problems,
+        problems: broken.iter().cloned().chain(problems).collect(),
     };
     let path = lab.out(&format!("results/{}.json", experiment.name));
     let text = serde_json::to_string_pretty(&results).context("results that JSON cannot hold")?;
     files::write(&path, (text + "\n").as_bytes())?;
-    Ok(results)
+    Ok((results, broken))
 }
 
 /// The last results of an experiment, if it ever ran.
