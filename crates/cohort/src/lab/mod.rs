@@ -279,6 +279,12 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
     if config != Config::Pristine {
         programs.extend(programs::selftests(lab, config)?);
     }
+    // For `cohort run`; the guest's libraries are this machine's.
+    programs.push(programs::Program {
+        guest_path: "/lab/bin/cohort".into(),
+        file: std::env::current_exe().context("cannot tell this program's file")?,
+        mode: 0o755,
+    });
     let image = rootfs::image(lab, rootfs)?;
     eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
     guest::Spec {
