@@ -264,7 +264,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	raise(sig);
 }
 
-static void catch_faults(void)
+void catch_faults(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 

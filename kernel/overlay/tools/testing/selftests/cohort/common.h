@@ -138,6 +138,7 @@ double now(void);			/* seconds */
 void page_fill(void *addr, unsigned int tag);
 bool page_is(const void *addr, unsigned int tag);
 
+void catch_faults(void);	/* every case begins with this */
 /* 0, or the signal that the access raised */
 int probe_read(const void *addr);
 int probe_load(const __u64 *addr, __u64 *value);
