@@ -122,7 +122,7 @@ fn steps(names: &[&str], mode: &str) -> Vec<Step> {
         .map(|&name| {
             let command = match name {
                 KUNIT_PROGRAM => name.to_string(),
-                name => format!("{name} -m {mode}"),
+                name => format!("{name} -q -m {mode}"),
             };
             Step::new(name, STEP_LIMIT, command)
         })
@@ -239,7 +239,7 @@ mod tests {
     fn programs_are_told_the_mode() {
         let steps = steps(&["kunit", "share"], "always");
         assert_eq!(steps[0].command, "kunit");
-        assert_eq!(steps[1].command, "share -m always");
+        assert_eq!(steps[1].command, "share -q -m always");
     }
 
     #[test]
