@@ -353,7 +353,8 @@ static void test_fail(long arg)
 	need_injection();
 	become_zygote();
 	set_up(kind);
-	for (nth = 1; nth < 1000; nth++) {
+	/* beyond the first ones they are the pages of a loop, all alike */
+	for (nth = 1; nth < 1000; nth += quick && nth > 32 ? nth / 8 : 1) {
 		result = ask(1, try_operation, index, nth);
 		if (result == FAILED) {
 			failed++;
@@ -376,7 +377,7 @@ static void test_fail(long arg)
 	must(nth < 1000, "%s does not come to an end", op->name);
 	model_scribble_all(3);
 	model_check_all(3);
-	note("%s: %ld allocations, %d failed it, %d did not", op->name, nth - 1, failed, anyway);
+	note("%s: %d failed it, %d did not, of %ld allocations", op->name, failed, anyway, nth - 1);
 }
 
 #define KINDS	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(SHARED_FILE) | KIND(BORDERS))
