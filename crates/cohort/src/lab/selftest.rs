@@ -19,9 +19,9 @@ const MODES: &[&str] = &["optin", "always"];
 /// The option with which our KUnit tests run at boot.
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
-const STEP_LIMIT: u64 = 1_200;
+const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
-const GUEST_LIMIT: u64 = 2_400;
+const GUEST_LIMIT: u64 = 3_000;
 
 /// Tests that passed, failed and were skipped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
