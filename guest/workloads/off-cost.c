@@ -6,7 +6,10 @@
  * runs on a pristine kernel and on ours, and the least of many rounds is
  * compared: under instruction counting it is the path without interrupts.
  *
- *   off-cost [--rounds N] [--touched SIZE] [--regions N]
+ *   off-cost [--rounds N] [--touched SIZE] [--regions N] [--only OPERATION]
+ *
+ * --only runs one operation, which shows in what functions its instructions are when
+ * an emulator counts them.
  *
  * Metrics: OPERATION-small and OPERATION-large, a round each.
  */
@@ -257,11 +260,15 @@ static const struct {
 	{ "brk", op_brk },
 };
 
-static void run_all(struct context *c, uint64_t *took, int rounds, const char *size)
+static void run_all(struct context *c, uint64_t *took, int rounds, const char *only,
+		    const char *size)
 {
 	for (size_t k = 0; k < ARRAY_SIZE(operation); k++) {
 		char name[64];
 
+		snprintf(name, sizeof(name), "%s-%s", operation[k].name, size);
+		if (only && strcmp(only, name))
+			continue;
 		/* Two unreported rounds warm the allocators' per-CPU lists. */
 		for (int i = -2; i < rounds; i++) {
 			uint64_t t = operation[k].run(c);
@@ -269,7 +276,6 @@ static void run_all(struct context *c, uint64_t *took, int rounds, const char *s
 			if (i >= 0)
 				took[i] = t;
 		}
-		snprintf(name, sizeof(name), "%s-%s", operation[k].name, size);
 		for (int i = 0; i < rounds; i++)
 			metric(name, took[i], "instructions");
 		fflush(stdout);
@@ -295,6 +301,7 @@ int main(int argc, char **argv)
 	struct context c = { .file_size = BATCH * PAGE };
 	size_t touched = MB(64);
 	int rounds = 60, regions = 300;
+	const char *only = NULL;
 	uint64_t *took;
 	char *p;
 
@@ -309,6 +316,8 @@ int main(int argc, char **argv)
 			touched = parse_size(argv[++i]);
 		else if (!strcmp(argv[i], "--regions") && more)
 			regions = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--only") && more)
+			only = argv[++i];
 		else
 			die("off-cost: what is %s?", argv[i]);
 	}
@@ -328,7 +337,7 @@ int main(int argc, char **argv)
 	took = scratch_map(sizeof(*took) * MAX_ROUNDS);
 	take_processor();
 
-	run_all(&c, took, rounds, "small");
+	run_all(&c, took, rounds, only, "small");
 
 	p = mmap(NULL, touched, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
@@ -337,6 +346,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < touched; i += PAGE)
 		*(volatile char *)(p + i) = 1;
 	add_regions(regions);
-	run_all(&c, took, rounds, "large");
+	run_all(&c, took, rounds, only, "large");
 	return 0;
 }
