@@ -4,11 +4,10 @@
 use super::build::Config;
 use super::expr::Expr;
 use super::job::Step;
+use super::papers::Papers;
 use super::{Lab, files};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// An experiment as written.
 #[derive(Debug, Deserialize)]
@@ -52,6 +51,10 @@ pub struct Guest {
     pub rootfs: Option<String>,
     /// Host seconds for one boot.
     pub timeout: u64,
+    /// A boot for each variant, so that each finds what the first finds; else the variants of a
+    /// kernel share one.
+    #[serde(default)]
+    pub fresh: bool,
     /// More words for the kernel's command line.
     #[serde(default)]
     pub cmdline: String,
@@ -243,62 +246,6 @@ fn bench() -> Config {
     Config::Bench
 }
 
-/// The papers' figures, by ITEM/VALUE; a text where the paper gives no number.
-#[derive(Debug, Default)]
-pub struct Papers(BTreeMap<String, Option<f64>>);
-
-impl Papers {
-    /// Reads `experiments/papers.toml`.
-    pub fn read(path: &Path) -> Result<Self> {
-        #[derive(Deserialize)]
-        struct File {
-            #[serde(default)]
-            item: Vec<Item>,
-        }
-        #[derive(Deserialize)]
-        struct Item {
-            id: String,
-            #[serde(default)]
-            values: Vec<Value>,
-        }
-        #[derive(Deserialize)]
-        struct Value {
-            name: String,
-            value: toml::Value,
-        }
-        if !path.exists() {
-            return Ok(Papers::default());
-        }
-        let file: File = toml::from_str(&files::read(path)?)
-            .with_context(|| format!("{} does not hold papers' figures", path.display()))?;
-        let mut found = BTreeMap::new();
-        for item in file.item {
-            found.insert(item.id.clone(), None);
-            for value in item.values {
-                let number = match value.value {
-                    toml::Value::Integer(number) => Some(number as f64),
-                    toml::Value::Float(number) => Some(number),
-                    _ => None,
-                };
-                found.insert(format!("{}/{}", item.id, value.name), number);
-            }
-        }
-        Ok(Papers(found))
-    }
-
-    /// The figure; an outer nothing where there is no such id.
-    pub fn get(&self, id: &str) -> Option<Option<f64>> {
-        self.0.get(id).copied()
-    }
-
-    fn require(&self, id: &str) -> Result<()> {
-        if self.get(id).is_none() {
-            bail!("experiments/papers.toml has no `{id}`");
-        }
-        Ok(())
-    }
-}
-
 /// The names of all experiments, sorted.
 pub fn names(lab: &Lab) -> Result<Vec<String>> {
     Ok(files::with_suffix(&lab.path("experiments"), ".toml")?
@@ -306,11 +253,6 @@ pub fn names(lab: &Lab) -> Result<Vec<String>> {
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .filter(|name| name != "papers")
         .collect())
-}
-
-/// The papers' figures of this checkout.
-pub fn papers(lab: &Lab) -> Result<Papers> {
-    Papers::read(&lab.path("experiments/papers.toml"))
 }
 
 /// Reads an experiment and checks all of it.
@@ -389,8 +331,8 @@ impl Experiment {
             }
         }
         // The job's format has its own rules; better now than after a build.
-        for kernel in self.kernels() {
-            super::job::write(&self.steps(kernel))?;
+        for boot in self.boots() {
+            super::job::write(&boot.steps)?;
         }
         Ok(())
     }
@@ -424,28 +366,58 @@ impl Experiment {
         found
     }
 
-    /// The job for one kernel: set-up and rounds of all its variants.
-    pub fn steps(&self, kernel: Config) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for variant in self.variants.iter().filter(|v| v.kernel == kernel) {
-            let timeout = variant.timeout.unwrap_or(self.guest.timeout);
-            for (number, command) in variant.setup.iter().enumerate() {
-                steps.push(Step::new(
-                    format!("{}.setup-{}", variant.name, number + 1),
-                    timeout,
-                    command,
-                ));
-            }
-            for round in 1..=variant.rounds {
-                steps.push(Step::new(
-                    format!("{}.{round}", variant.name),
-                    timeout,
-                    &variant.command,
-                ));
-            }
-        }
-        steps
+    /// The guests that it boots, one after the other.
+    pub fn boots(&self) -> Vec<Boot<'_>> {
+        let groups: Vec<(Config, Vec<&Variant>)> = if self.guest.fresh {
+            let each = self.variants.iter();
+            each.map(|v| (v.kernel, vec![v])).collect()
+        } else {
+            let with = |kernel| self.variants.iter().filter(move |v| v.kernel == kernel);
+            let kernels = self.kernels().into_iter();
+            kernels.map(|k| (k, with(k).collect())).collect()
+        };
+        groups
+            .into_iter()
+            .map(|(kernel, variants)| Boot {
+                name: match variants[..] {
+                    [variant] if self.guest.fresh => format!("{}-{}", self.name, variant.name),
+                    _ => format!("{}-{kernel}", self.name),
+                },
+                kernel,
+                steps: variants.iter().flat_map(|v| self.steps(v)).collect(),
+                variants,
+            })
+            .collect()
     }
+
+    /// Set-up and rounds of a variant.
+    fn steps(&self, variant: &Variant) -> Vec<Step> {
+        let timeout = variant.timeout.unwrap_or(self.guest.timeout);
+        let setup = variant.setup.iter().zip(1..).map(|(command, number)| {
+            Step::new(format!("{}.setup-{number}", variant.name), timeout, command)
+        });
+        let rounds = (1..=variant.rounds).map(|round| {
+            Step::new(
+                format!("{}.{round}", variant.name),
+                timeout,
+                &variant.command,
+            )
+        });
+        setup.chain(rounds).collect()
+    }
+}
+
+/// One boot of a guest: what runs in it.
+#[derive(Debug)]
+pub struct Boot<'a> {
+    /// The run's name, a directory below `out/run`.
+    pub name: String,
+    /// The kernel.
+    pub kernel: Config,
+    /// The variants that it is to give figures of.
+    pub variants: Vec<&'a Variant>,
+    /// The job.
+    pub steps: Vec<Step>,
 }
 
 #[cfg(test)]
@@ -502,27 +474,53 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
 
     fn error_of(text: &str) -> String {
         let (_dir, lab) = fake(text);
-        let papers = papers(&lab).unwrap();
+        let papers = Papers::of(&lab).unwrap();
         format!("{:#}", load(&lab, "demo", &papers).unwrap_err())
     }
 
     #[test]
     fn an_experiment_is_read_and_becomes_jobs() {
         let (_dir, lab) = fake(GOOD);
-        let papers = papers(&lab).unwrap();
+        let papers = Papers::of(&lab).unwrap();
         assert_eq!(papers.get("p.t4/speed-up"), Some(Some(2.1)));
         assert_eq!(papers.get("p.t4/words"), Some(None));
         assert_eq!(papers.get("p.t4/none"), None);
         let experiment = load(&lab, "demo", &papers).unwrap();
         assert_eq!(experiment.kernels(), [Config::Bench, Config::Pristine]);
-        let names: Vec<_> = experiment
-            .steps(Config::Bench)
-            .into_iter()
-            .map(|step| step.name)
-            .collect();
-        assert_eq!(names, ["stock.setup-1", "stock.1", "stock.2"]);
-        assert_eq!(experiment.steps(Config::Pristine)[0].timeout, 5);
+        let boots = experiment.boots();
+        assert_eq!(boots.len(), 2);
+        assert_eq!(boots[0].name, "demo-bench");
+        let steps: Vec<_> = boots[0].steps.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(steps, ["stock.setup-1", "stock.1", "stock.2"]);
+        assert_eq!(boots[1].kernel, Config::Pristine);
+        assert_eq!(boots[1].steps[0].timeout, 5);
         assert_eq!(super::names(&lab).unwrap(), ["demo"]);
+    }
+
+    #[test]
+    fn variants_of_one_kernel_share_a_boot_unless_each_is_to_have_its_own() {
+        let shared = GOOD.replace("kernel = \"pristine\"\n", "");
+        let fresh = shared.replace("timeout = 60", "timeout = 60\nfresh = true");
+        let boots = |text: &str| -> Vec<(String, Vec<String>)> {
+            let (_dir, lab) = fake(text);
+            let experiment = load(&lab, "demo", &Papers::of(&lab).unwrap()).unwrap();
+            let boots = experiment.boots().into_iter();
+            boots
+                .map(|boot| {
+                    let variants = boot.variants.iter().map(|v| v.name.clone());
+                    (boot.name, variants.collect())
+                })
+                .collect()
+        };
+        let both = vec!["stock".to_string(), "pure".to_string()];
+        assert_eq!(boots(&shared), [("demo-bench".into(), both)]);
+        assert_eq!(
+            boots(&fresh),
+            [
+                ("demo-stock".into(), vec!["stock".to_string()]),
+                ("demo-pure".into(), vec!["pure".to_string()])
+            ]
+        );
     }
 
     #[test]
@@ -594,7 +592,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
             root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."),
             tarball: PathBuf::from("none"),
         };
-        let papers = papers(&lab).unwrap();
+        let papers = Papers::of(&lab).unwrap();
         for name in super::names(&lab).unwrap() {
             let experiment = load(&lab, &name, &papers).unwrap_or_else(|e| panic!("{e:#}"));
             if let Some(rootfs) = &experiment.guest.rootfs {

@@ -14,6 +14,7 @@ mod guest;
 mod hash;
 mod job;
 mod kconfig;
+mod papers;
 mod plot;
 mod process;
 mod programs;
@@ -220,7 +221,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
 }
 
 fn run(lab: &Lab, names: &[String]) -> Result<()> {
-    let papers = experiment::papers(lab)?;
+    let papers = papers::Papers::of(lab)?;
     // All are read before the first is run: a mistyped name should not cost an hour.
     let experiments = names
         .iter()
@@ -244,7 +245,7 @@ fn run(lab: &Lab, names: &[String]) -> Result<()> {
 }
 
 fn list(lab: &Lab) -> Result<()> {
-    let papers = experiment::papers(lab)?;
+    let papers = papers::Papers::of(lab)?;
     let change = source::change_hash(lab)?;
     let mut lines = Vec::new();
     for name in experiment::names(lab)? {

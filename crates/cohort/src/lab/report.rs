@@ -184,6 +184,7 @@ mod tests {
                 icount: true,
                 rootfs: None,
                 timeout: 60,
+                fresh: false,
                 cmdline: String::new(),
             },
             variants: Vec::new(),

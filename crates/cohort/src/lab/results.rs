@@ -2,9 +2,10 @@
 //! Running experiments, and what came of them: `out/results/NAME.json`.
 
 use super::build::{self, Config, Kernel};
-use super::experiment::{Experiment, Figure, Guest, Kind, PaperRef, Papers, Variant, X};
+use super::experiment::{Experiment, Figure, Guest, Kind, PaperRef, Variant, X};
 use super::expr::{Expr, Figures};
 use super::guest::{Outcome, Spec, qemu_version};
+use super::papers::Papers;
 use super::protocol::{self, Metric};
 use super::{Lab, files, programs, rootfs};
 use anyhow::{Context, Result};
@@ -141,10 +142,14 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
     let mut variants = Vec::new();
     let mut problems = Vec::new();
     let mut broken = Vec::new();
-    for kernel in &kernels {
+    for boot in experiment.boots() {
+        let kernel = kernels
+            .iter()
+            .find(|kernel| kernel.config == boot.kernel)
+            .context("a boot with a kernel that the experiment does not name")?;
         let guest = &experiment.guest;
         let outcome = Spec {
-            name: format!("{}-{}", experiment.name, kernel.config),
+            name: boot.name,
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,
@@ -153,17 +158,14 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
             cmdline: guest.cmdline.clone(),
             init: &init,
             programs: &programs,
-            steps: experiment.steps(kernel.config),
+            steps: boot.steps,
             limit: guest.timeout,
         }
         .run(lab)?;
         broken.extend(outcome.problem());
         problems.extend(outcome.complaints.iter().cloned());
-        for variant in &experiment.variants {
-            if variant.kernel == kernel.config {
-                variants.push(variant_result(variant, &outcome));
-            }
-        }
+        let results = boot.variants.into_iter();
+        variants.extend(results.map(|variant| variant_result(variant, &outcome)));
     }
     // As they stand in the file, whatever kernel they needed.
     let position = |name: &str| experiment.variants.iter().position(|v| v.name == name);
@@ -360,7 +362,6 @@ pub fn utc(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::experiment;
     use super::super::guest::End;
     use super::super::protocol::Report;
     use super::*;
@@ -410,7 +411,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
             .iter()
             .map(|variant| variant_result(variant, &outcome))
             .collect();
-        let papers = experiment::Papers::default();
+        let papers = Papers::default();
         let figures = Collected {
             variants: &variants,
             papers: &papers,
