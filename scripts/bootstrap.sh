@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What must be there before the command line can be built: a C toolchain to link with, and
-# Rust. Everything else is `cohort lab setup`. Says nothing when there is nothing to do.
+# Rust. Everything else is `cohort lab setup`. Says nothing when there is nothing to do. With
+# arguments, runs them as a command then: `sh scripts/bootstrap.sh make demo`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -104,3 +105,5 @@ have_rust || die "no Rust of $oldest or newer can be had here: rustup cannot be 
 if ! have_lints && command -v rustup >/dev/null; then
 	rustup component add rustfmt clippy >&2 || true
 fi
+
+[ $# = 0 ] || exec "$@"
