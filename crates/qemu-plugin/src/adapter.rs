@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! QEMU's callbacks: what to watch is decided when a block is translated, what was seen is handed
+//! to the [`Session`] when it is executed.
+//!
+//! QEMU runs all vCPUs on one thread (`-accel tcg,thread=single`), so there is one session and no
+//! lock. That is checked: a second thread ends QEMU with a sentence.
+
+use crate::args::Args;
+use crate::decode::Op;
+use crate::ffi;
+use crate::session::Session;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The part of a block that lies in one page: it is fetched at once.
+#[derive(Debug)]
+pub struct Block {
+    /// Where it was translated. The page may be mapped elsewhere, see [`Block::space`].
+    pub vaddr: u64,
+    /// Where it is in memory; nothing for code in a device.
+    pub paddr: Option<u64>,
+    /// Bytes.
+    pub size: u32,
+    /// Instructions.
+    pub instructions: u32,
+    /// It is the kernel's code.
+    pub kernel: bool,
+    /// The address space in which `vaddr` is known to be right. QEMU translates a physical page
+    /// once and runs it wherever it is mapped (CF_PCREL), so another process may have the same
+    /// code at another address.
+    pub space: u64,
+}
+
+/// An instruction that changes translations, a mark, or the page fault's entry.
+#[derive(Debug)]
+pub struct Site {
+    /// What it is.
+    pub what: Event,
+    /// The address behind it.
+    pub next: u64,
+}
+
+/// What a watched instruction is.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// Of the instruction set.
+    Op(Op),
+    /// The first instruction of the kernel's page fault handler.
+    PageFault,
+}
+
+/// The session and all that translated code points at.
+struct Plugin {
+    session: UnsafeCell<Option<Session>>,
+    // Boxes, because QEMU keeps the elements' addresses while the vectors grow.
+    #[allow(clippy::vec_box)]
+    blocks: UnsafeCell<Vec<Box<Block>>>,
+    #[allow(clippy::vec_box)]
+    sites: UnsafeCell<Vec<Box<Site>>>,
+    thread: AtomicI32,
+}
+
+// SAFETY: `enter` lets only one thread at the cells.
+unsafe impl Sync for Plugin {}
+
+static PLUGIN: Plugin = Plugin {
+    session: UnsafeCell::new(None),
+    blocks: UnsafeCell::new(Vec::new()),
+    sites: UnsafeCell::new(Vec::new()),
+    thread: AtomicI32::new(0),
+};
+
+/// The version of the interface that this plugin is made for; QEMU reads it before it calls.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: c_int = ffi::VERSION;
+
+/// Says why it cannot go on and ends QEMU: a plugin has no other way to fail once it runs.
+fn fail(why: &str) -> ! {
+    eprintln!("cohort-qemu: {why}");
+    // SAFETY: ends the process at once. QEMU's own handlers at exit would call the plugin again.
+    unsafe { libc::_exit(1) }
+}
+
+/// The session, for a callback on the vCPUs' thread.
+#[inline(always)]
+fn session() -> &'static mut Session {
+    // SAFETY: set by `install` before any callback. Callbacks come one after the other on the one
+    // vCPU thread that `enter` has checked, none calls another, and none keeps the reference.
+    match unsafe { &mut *PLUGIN.session.get() } {
+        Some(session) => session,
+        None => fail("QEMU called before the plugin was installed"),
+    }
+}
+
+/// Checks that all vCPUs share a thread.
+fn enter() {
+    // SAFETY: the call has no other effect.
+    let own = unsafe { libc::gettid() };
+    let first = PLUGIN
+        .thread
+        .compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err_and(|other| other != own) {
+        fail("QEMU runs its vCPUs on several threads: give it -accel tcg,thread=single");
+    }
+}
+
+/// QEMU's entry.
+///
+/// # Safety
+/// QEMU calls it once, with its own description and the arguments of `-plugin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const ffi::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU passes a valid description and `argc` strings.
+    let (info, target, args) = unsafe {
+        let info = &*info;
+        let args: Vec<String> = (0..argc as usize)
+            .map(|n| CStr::from_ptr(*argv.add(n)).to_string_lossy().into_owned())
+            .collect();
+        let target = CStr::from_ptr(info.target_name).to_string_lossy();
+        (info, target, args)
+    };
+    let made = if info.system_emulation {
+        Args::parse(args.iter().map(String::as_str))
+            .and_then(|args| Session::new(args, &target, info.max_vcpus.max(1) as usize))
+    } else {
+        Err(anyhow::anyhow!(
+            "it is for whole machines, not for one program"
+        ))
+    };
+    match made {
+        Ok(session) => {
+            // SAFETY: nothing runs yet; the callbacks have the types that QEMU calls them with.
+            unsafe {
+                *PLUGIN.session.get() = Some(session);
+                ffi::qemu_plugin_register_vcpu_init_cb(id, on_init);
+                ffi::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+                ffi::qemu_plugin_register_flush_cb(id, on_flush);
+                ffi::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
+            }
+            0
+        }
+        Err(error) => {
+            eprintln!("cohort-qemu: {error:#}");
+            1
+        }
+    }
+}
+
+unsafe extern "C" fn on_init(_id: u64, vcpu: c_uint) {
+    enter();
+    if let Err(error) = session().vcpu(vcpu as usize) {
+        fail(&format!("{error:#}"));
+    }
+}
+
+unsafe extern "C" fn on_flush(_id: u64) {
+    // SAFETY: QEMU has thrown all translated code away and runs none; nothing points here now.
+    unsafe {
+        (*PLUGIN.blocks.get()).clear();
+        (*PLUGIN.sites.get()).clear();
+    }
+}
+
+unsafe extern "C" fn on_exit(_id: u64, _data: *mut c_void) {
+    if let Err(error) = session().finish() {
+        fail(&format!("{error:#}"));
+    }
+}
+
+unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
+    enter();
+    let session = session();
+    // SAFETY: QEMU's handles are valid during this call. What is handed to QEMU stays in PLUGIN's
+    // vectors, boxed, until QEMU says that no code refers to it any more.
+    unsafe {
+        let blocks = &mut *PLUGIN.blocks.get();
+        let mut current: Option<*mut Block> = None;
+        let mut bytes = [0u8; 16];
+        for index in 0..ffi::qemu_plugin_tb_n_insns(tb) {
+            let insn = ffi::qemu_plugin_tb_get_insn(tb, index);
+            let vaddr = ffi::qemu_plugin_insn_vaddr(insn);
+            let size = ffi::qemu_plugin_insn_size(insn);
+            let block = match current {
+                Some(block) if (*block).vaddr >> 12 == vaddr >> 12 => block,
+                _ => {
+                    let host = ffi::qemu_plugin_insn_haddr(insn) as usize;
+                    blocks.push(Box::new(session.block(vaddr, host)));
+                    let block: *mut Block = &mut **blocks.last_mut().expect("just pushed");
+                    ffi::qemu_plugin_register_vcpu_insn_exec_cb(
+                        insn,
+                        on_fetch,
+                        ffi::READS_REGS,
+                        block.cast(),
+                    );
+                    block
+                }
+            };
+            current = Some(block);
+            (*block).instructions += 1;
+            // What an instruction has in the next page is fetched with that page's part.
+            let left = 0x1000 - ((*block).vaddr as u32 & 0xfff);
+            (*block).size = ((*block).size + size as u32).min(left);
+            let len = ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
+            if let Some(what) = session.event(vaddr, &bytes[..len.min(size)]) {
+                let sites = &mut *PLUGIN.sites.get();
+                sites.push(Box::new(Site {
+                    what,
+                    next: vaddr.wrapping_add(size as u64),
+                }));
+                let site: *mut Site = &mut **sites.last_mut().expect("just pushed");
+                ffi::qemu_plugin_register_vcpu_insn_exec_cb(
+                    insn,
+                    on_event,
+                    ffi::READS_REGS,
+                    site.cast(),
+                );
+            }
+            ffi::qemu_plugin_register_vcpu_mem_cb(
+                insn,
+                on_access,
+                ffi::NO_REGS,
+                ffi::MEM_RW,
+                std::ptr::null_mut(),
+            );
+        }
+    }
+}
+
+unsafe extern "C" fn on_fetch(_vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: `data` is a Block of PLUGIN's that lives until the next flush; nothing else refers
+    // to it while translated code runs.
+    let block = unsafe { &mut *data.cast::<Block>() };
+    session().fetch(block);
+}
+
+unsafe extern "C" fn on_event(_vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: as above, for a Site.
+    let site = unsafe { &*data.cast::<Site>() };
+    session().event_at(site);
+}
+
+unsafe extern "C" fn on_access(_vcpu: c_uint, info: u32, vaddr: u64, _data: *mut c_void) {
+    let session = session();
+    if !session.active() {
+        return;
+    }
+    // SAFETY: the handle is asked for and used within the callback that it is for.
+    let (paddr, size, store) = unsafe {
+        let hardware = ffi::qemu_plugin_get_hwaddr(info, vaddr);
+        if hardware.is_null() || ffi::qemu_plugin_hwaddr_is_io(hardware) {
+            return;
+        }
+        (
+            ffi::qemu_plugin_hwaddr_phys_addr(hardware),
+            1 << ffi::qemu_plugin_mem_size_shift(info),
+            ffi::qemu_plugin_mem_is_store(info),
+        )
+    };
+    session.access(vaddr, paddr, size, store);
+}

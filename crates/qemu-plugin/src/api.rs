@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! QEMU's calls behind types that cannot be misused. All of them are made from QEMU's callbacks.
+
+use crate::ffi;
+use crate::target::Target;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_void};
+
+/// Handles of the registers that are read.
+pub struct Registers {
+    general: Vec<*mut ffi::Register>,
+    named: BTreeMap<&'static str, *mut ffi::Register>,
+    buffer: *mut ffi::GByteArray,
+}
+
+impl Registers {
+    /// Looks the target's registers up. To be called when the first vCPU is initialised.
+    pub fn find(target: &Target) -> Result<Self> {
+        let mut found = BTreeMap::new();
+        // SAFETY: called in a vCPU's context, as QEMU asks for; the array holds `len` descriptors
+        // whose names are QEMU's constants, and is freed once.
+        unsafe {
+            let array = ffi::qemu_plugin_get_registers();
+            let registers = std::slice::from_raw_parts(
+                (*array).data as *const ffi::RegDescriptor,
+                (*array).len as usize,
+            );
+            for register in registers {
+                let name = CStr::from_ptr(register.name).to_string_lossy().into_owned();
+                found.entry(name).or_insert(register.handle);
+            }
+            ffi::g_array_free(array, 1);
+        }
+        let get = |name: &'static str| {
+            found
+                .get(name)
+                .copied()
+                .with_context(|| format!("QEMU's {} has no register {name}", target.name))
+        };
+        let mut named = BTreeMap::new();
+        for name in target.system.iter().chain([&target.pc, &target.stack]) {
+            named.insert(*name, get(name)?);
+        }
+        Ok(Registers {
+            general: target
+                .general
+                .iter()
+                .map(|name| get(name))
+                .collect::<Result<_>>()?,
+            named,
+            // SAFETY: GLib allocates it or ends the process.
+            buffer: unsafe { ffi::g_byte_array_new() },
+        })
+    }
+
+    /// The general register with this number.
+    pub fn general(&self, number: u8) -> u64 {
+        self.general
+            .get(usize::from(number))
+            .map_or(0, |&handle| self.read(handle))
+    }
+
+    /// The register with this name, one of the target's.
+    pub fn named(&self, name: &str) -> u64 {
+        self.named.get(name).map_or(0, |&handle| self.read(handle))
+    }
+
+    fn read(&self, handle: *mut ffi::Register) -> u64 {
+        // SAFETY: the handle is QEMU's; the callbacks that come here have asked for registers; the
+        // buffer is ours, used by one thread, and holds `len` bytes after the call.
+        unsafe {
+            ffi::g_byte_array_set_size(self.buffer, 0);
+            if ffi::qemu_plugin_read_register(handle, self.buffer) <= 0 {
+                return 0;
+            }
+            let mut bytes = [0; 8];
+            let len = ((*self.buffer).len as usize).min(8);
+            std::ptr::copy_nonoverlapping((*self.buffer).data, bytes.as_mut_ptr(), len);
+            u64::from_le_bytes(bytes)
+        }
+    }
+
+    /// Reads the current vCPU's memory by virtual address.
+    pub fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
+        // SAFETY: as above; QEMU makes the buffer long enough or returns false.
+        unsafe {
+            ffi::g_byte_array_set_size(self.buffer, 0);
+            if !ffi::qemu_plugin_read_memory_vaddr(vaddr, self.buffer, to.len())
+                || ((*self.buffer).len as usize) < to.len()
+            {
+                return false;
+            }
+            std::ptr::copy_nonoverlapping((*self.buffer).data, to.as_mut_ptr(), to.len());
+        }
+        true
+    }
+}
+
+/// Tells which vCPU runs.
+///
+/// QEMU numbers the vCPU in each callback, but with all of them on one thread it takes the number
+/// for a constant when it translates (accel/tcg/plugin-gen.c, `gen_cpu_index`), so code that one
+/// vCPU translated speaks for it on all. QEMU's own variable `current_cpu` is right.
+pub struct CurrentCpu {
+    variable: *const *const c_void,
+    known: Vec<*const c_void>,
+    last: (*const c_void, usize),
+}
+
+impl CurrentCpu {
+    /// For a machine with this many vCPUs. To be made on the thread that runs them.
+    pub fn new(vcpus: usize) -> Result<Self> {
+        // SAFETY: the name ends in 0; the answer is null or this thread's copy of the variable.
+        let variable = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"current_cpu".as_ptr()) };
+        if variable.is_null() && vcpus > 1 {
+            bail!(
+                "this QEMU does not export its variable current_cpu, without which the vCPUs of \
+                 one thread cannot be told apart: use a build with modules, as Debian's, or one \
+                 vCPU"
+            );
+        }
+        Ok(CurrentCpu {
+            variable: variable.cast(),
+            known: vec![std::ptr::null(); vcpus],
+            last: (std::ptr::null(), 0),
+        })
+    }
+
+    /// The vCPU `index` is the one that is current now.
+    pub fn learn(&mut self, index: usize) -> Result<()> {
+        if self.variable.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the variable lives as long as the thread, which is this one.
+        let cpu = unsafe { *self.variable };
+        if self.known.len() > 1 && (cpu.is_null() || self.known.contains(&cpu)) {
+            bail!("QEMU's current_cpu is not of the vCPU {index} that it initialises");
+        }
+        self.known[index] = cpu;
+        Ok(())
+    }
+
+    /// The one that runs.
+    #[inline(always)]
+    pub fn index(&mut self) -> usize {
+        if self.variable.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let cpu = unsafe { *self.variable };
+        if cpu != self.last.0 {
+            let index = self.known.iter().position(|&known| known == cpu);
+            self.last = (cpu, index.unwrap_or(0));
+        }
+        self.last.1
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The plugin's arguments, as `-plugin FILE,NAME=VALUE,…` gives them.
+
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+/// What the plugin is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Args {
+    /// The file of the guest's memory.
+    pub ram: String,
+    /// The model: a built-in name or a TOML file. Without one, accesses are only counted.
+    pub model: Option<String>,
+    /// Where the counters go, as JSON.
+    pub out: Option<PathBuf>,
+    /// The kernel's `vmlinux`, for names of processes and page faults.
+    pub kernel: Option<PathBuf>,
+    /// Record a trace here.
+    pub record: Option<PathBuf>,
+    /// What the trace is of, in words.
+    pub about: String,
+    /// Check every translation against QEMU's.
+    pub check: bool,
+    /// Work from the first instruction on, not only between the marks start and stop.
+    pub whole: bool,
+}
+
+impl Args {
+    /// Takes the arguments as they come.
+    pub fn parse<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let mut parsed = Args::default();
+        for arg in args {
+            let Some((name, value)) = arg.split_once('=') else {
+                bail!("the argument `{arg}` is not NAME=VALUE");
+            };
+            let switch = || match value {
+                "on" => Ok(true),
+                "off" => Ok(false),
+                _ => bail!("`{name}` is on or off, not `{value}`"),
+            };
+            match name {
+                "ram" => parsed.ram = value.to_string(),
+                "model" => parsed.model = Some(value.to_string()),
+                "out" => parsed.out = Some(value.into()),
+                "kernel" => parsed.kernel = Some(value.into()),
+                "record" => parsed.record = Some(value.into()),
+                "about" => parsed.about = value.to_string(),
+                "check" => parsed.check = switch()?,
+                "whole" => parsed.whole = switch()?,
+                _ => bail!(
+                    "there is no argument `{name}`; there are ram, model, out, kernel, record, \
+                     about, check and whole"
+                ),
+            }
+        }
+        if parsed.ram.is_empty() {
+            bail!("`ram=FILE` is missing: the file of the guest's memory");
+        }
+        Ok(parsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        let args = Args::parse(["ram=/dev/shm/a=b", "model=baseline", "check=on"]).unwrap();
+        assert_eq!(args.ram, "/dev/shm/a=b");
+        assert_eq!(args.model.as_deref(), Some("baseline"));
+        assert!(args.check && !args.whole && args.out.is_none());
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        for (args, word) in [
+            (vec!["ram=x", "modell=y"], "`modell`"),
+            (vec!["ram=x", "check=yes"], "`yes`"),
+            (vec!["ram=x", "check"], "NAME=VALUE"),
+            (vec!["check=on"], "`ram=FILE`"),
+        ] {
+            let error = Args::parse(args).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where the events go: to a model, to a trace, or nowhere.
+
+use crate::args::Args;
+use crate::ram::Ram;
+use crate::target::Target;
+use anyhow::{Context as _, Result, bail};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use translation::trace::{Header, Recorder};
+use translation::{
+    AccessKind, Context, GuestMemory, Identity, Invalidation, Machine, Mark, Model, Report,
+    Segment, Sink,
+};
+
+impl GuestMemory for Ram {
+    #[inline]
+    fn read_u32(&self, paddr: u64) -> Option<u32> {
+        Ram::read_u32(self, paddr)
+    }
+    #[inline]
+    fn read_u64(&self, paddr: u64) -> Option<u64> {
+        Ram::read_u64(self, paddr)
+    }
+}
+
+/// What is to become of the events.
+pub struct Engine {
+    cores: usize,
+    header: Header,
+    model: Option<Model>,
+    record: Option<PathBuf>,
+    sink: To,
+}
+
+enum To {
+    Nowhere,
+    Machine(Box<Machine<Ram>>),
+    Trace(Box<Recorder<Ram, BufWriter<File>>>),
+}
+
+impl Engine {
+    /// Reads the model's description and decides; the guest's memory comes later.
+    pub fn prepare(args: &Args, target: &Target, cores: usize) -> Result<Self> {
+        if args.model.is_some() && args.record.is_some() {
+            bail!("give a model or record a trace: a trace is replayed under any model later");
+        }
+        let model = args.model.as_deref().map(Model::load).transpose()?;
+        Ok(Engine {
+            cores,
+            header: Header {
+                cores,
+                page_tables: target.page_tables.into(),
+                about: args.about.clone(),
+            },
+            model,
+            record: args.record.clone(),
+            sink: To::Nowhere,
+        })
+    }
+
+    /// The guest's memory is there.
+    pub fn start(&mut self, ram: Ram) -> Result<()> {
+        if let Some(model) = &self.model {
+            let machine = Machine::new(model, self.cores, ram)?;
+            self.sink = To::Machine(Box::new(machine));
+        } else if let Some(path) = &self.record {
+            let file =
+                File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let recorder = Recorder::new(&self.header, ram, BufWriter::new(file))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            self.sink = To::Trace(Box::new(recorder));
+        }
+        Ok(())
+    }
+
+    /// The model's counters, if there is a model.
+    pub fn report(&self) -> Option<Report> {
+        match &self.sink {
+            To::Machine(machine) => Some(machine.report()),
+            _ => None,
+        }
+    }
+
+    /// Ends a trace.
+    pub fn finish(&mut self) -> Result<()> {
+        if let To::Trace(recorder) = std::mem::replace(&mut self.sink, To::Nowhere) {
+            let file = recorder
+                .finish()
+                .context("the trace could not be written")?;
+            file.into_inner()
+                .map_err(|error| error.into_error())
+                .and_then(|file| file.sync_all())
+                .context("the trace could not be written")?;
+        }
+        Ok(())
+    }
+}
+
+/// Calls the same method of whatever the sink is.
+macro_rules! forward {
+    ($self:ident, $sink:ident => $call:expr) => {
+        match &mut $self.sink {
+            To::Machine($sink) => $call,
+            To::Trace($sink) => $call,
+            To::Nowhere => {}
+        }
+    };
+}
+
+impl Sink for Engine {
+    #[inline]
+    fn instructions(&mut self, core: usize, count: u64) {
+        forward!(self, sink => sink.instructions(core, count))
+    }
+    #[inline]
+    fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
+        forward!(self, sink => sink.access(core, kind, vaddr, paddr, size))
+    }
+    fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
+        forward!(self, sink => sink.fault(core, kind, vaddr))
+    }
+    fn fault_done(&mut self, core: usize) {
+        forward!(self, sink => sink.fault_done(core))
+    }
+    fn set_context(&mut self, core: usize, context: Context) {
+        forward!(self, sink => sink.set_context(core, context))
+    }
+    fn set_identity(&mut self, root: u64, identity: Identity) {
+        forward!(self, sink => sink.set_identity(root, identity))
+    }
+    fn set_segments(&mut self, root: u64, segments: &[Segment]) {
+        forward!(self, sink => sink.set_segments(root, segments))
+    }
+    fn private_copy(&mut self, root: u64, vaddr: u64) {
+        forward!(self, sink => sink.private_copy(root, vaddr))
+    }
+    fn retire(&mut self, root: u64) {
+        forward!(self, sink => sink.retire(root))
+    }
+    fn invalidate(&mut self, core: usize, what: Invalidation) {
+        forward!(self, sink => sink.invalidate(core, what))
+    }
+    fn mark(&mut self, core: usize, mark: Mark) {
+        forward!(self, sink => sink.mark(core, mark))
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the plugin knows of the Linux kernel in the guest: where a page fault enters it, and where
+//! it keeps the name and number of the process that runs.
+//!
+//! Structures' layouts depend on the kernel's configuration. They are not written down here but
+//! found in `vmlinux`: the first task, `init_task`, is there as the compiler made it, and holds
+//! values that are known ("swapper" as its name, itself as its parent).
+
+use anyhow::{Context, Result};
+use object::{Object, ObjectSection, ObjectSymbol};
+use std::path::Path;
+
+/// Addresses in the kernel and offsets in its structures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// The first instruction of the page fault's handler.
+    pub page_fault: u64,
+    /// The pointer to the running task, from the processor's own area on.
+    pub current: u64,
+    /// `task_struct.comm`.
+    pub comm: u64,
+    /// `task_struct.real_parent`; pid and thread group stand before it.
+    pub real_parent: u64,
+}
+
+/// A process of the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number (the thread group's).
+    pub pid: u32,
+    /// Its parent's.
+    pub name: String,
+}
+
+impl Kernel {
+    /// Reads `vmlinux`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let data =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&data).with_context(|| {
+            format!(
+                "{} is not an x86-64 Linux kernel with a symbol table",
+                path.display()
+            )
+        })
+    }
+
+    fn parse(data: &[u8]) -> Result<Self> {
+        let file = object::File::parse(data).context("not an ELF file")?;
+        let symbol = |name: &str| {
+            file.symbols()
+                .find(|symbol| symbol.name() == Ok(name))
+                .with_context(|| format!("no symbol {name}"))
+        };
+        let init_task = symbol("init_task")?;
+        let (address, size) = (init_task.address(), init_task.size());
+        let bytes = file
+            .sections()
+            .find_map(|section| section.data_range(address, size).ok().flatten())
+            .context("init_task has no contents")?;
+        let (comm, real_parent) = offsets(bytes, address)?;
+        Ok(Kernel {
+            page_fault: symbol("asm_exc_page_fault")?.address(),
+            current: symbol("pcpu_hot")?.address(),
+            comm,
+            real_parent,
+        })
+    }
+
+    /// The process of the task at `task`, through a reader of the kernel's memory. Nothing for a
+    /// kernel thread's or a broken pointer.
+    pub fn process(
+        &self,
+        task: u64,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<Process> {
+        let mut word = |at: u64| {
+            let mut bytes = [0; 8];
+            read(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
+        };
+        // The stack's canary may stand between them; as a pair of numbers it is not plausible.
+        let pid = [8, 16]
+            .into_iter()
+            .filter_map(|back| word(task + self.real_parent - back))
+            .map(|pair| ((pair & 0xffff_ffff) as u32, (pair >> 32) as u32))
+            .find(|&(pid, group)| (1..1 << 22).contains(&pid) && (1..1 << 22).contains(&group))?
+            .1;
+        let mut name = [0; 16];
+        if !read(task + self.comm, &mut name) {
+            return None;
+        }
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(16);
+        Some(Process {
+            pid,
+            name: String::from_utf8_lossy(&name[..end]).into_owned(),
+        })
+    }
+}
+
+/// Offsets of comm and real_parent in the bytes of `init_task`, which is at `address`.
+fn offsets(bytes: &[u8], address: u64) -> Result<(u64, u64)> {
+    let comm = bytes
+        .windows(8)
+        .position(|window| window == b"swapper\0")
+        .context("init_task is not named swapper")?;
+    let own = address.to_le_bytes();
+    let real_parent = bytes
+        .chunks_exact(8)
+        .zip(bytes.chunks_exact(8).skip(1))
+        .position(|(first, second)| first == own && second == own)
+        .context("init_task is not its own parent")?
+        * 8;
+    Ok((comm as u64, real_parent as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(canary: bool) -> (Vec<u8>, Kernel) {
+        let mut bytes = vec![0u8; 256];
+        let own = 0xffff_ffff_81a0_90c0u64;
+        // A list's head that points at itself is not the parent.
+        bytes[16..24].copy_from_slice(&(own + 16).to_le_bytes());
+        bytes[24..32].copy_from_slice(&(own + 16).to_le_bytes());
+        let parent = if canary { 80 } else { 72 };
+        bytes[parent..parent + 8].copy_from_slice(&own.to_le_bytes());
+        bytes[parent + 8..parent + 16].copy_from_slice(&own.to_le_bytes());
+        bytes[200..208].copy_from_slice(b"swapper\0");
+        let (comm, real_parent) = offsets(&bytes, own).unwrap();
+        let kernel = Kernel {
+            page_fault: 0,
+            current: 0,
+            comm,
+            real_parent,
+        };
+        bytes[64..68].copy_from_slice(&301u32.to_le_bytes());
+        bytes[68..72].copy_from_slice(&300u32.to_le_bytes());
+        if canary {
+            bytes[72..80].copy_from_slice(&0x9c1f_2a00_7711_aa00u64.to_le_bytes());
+        }
+        bytes[200..208].copy_from_slice(b"apache2\0");
+        (bytes, kernel)
+    }
+
+    #[test]
+    fn the_process_is_found_with_and_without_a_canary() {
+        for canary in [false, true] {
+            let (bytes, kernel) = task(canary);
+            let base = 0xffff_8880_0000_1000u64;
+            let process = kernel.process(base, |at, to| {
+                let from = (at - base) as usize;
+                to.copy_from_slice(&bytes[from..from + to.len()]);
+                true
+            });
+            assert_eq!(
+                process,
+                Some(Process {
+                    pid: 300,
+                    name: "apache2".into()
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_read_is_no_process() {
+        let (_, kernel) = task(false);
+        assert_eq!(kernel.process(0, |_, _| false), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_refused() {
+        assert!(Kernel::parse(b"#!/bin/sh").is_err());
+        assert!(offsets(&[0; 64], 1).is_err());
+    }
+}

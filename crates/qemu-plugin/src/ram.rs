@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The guest's memory, as QEMU itself has mapped it.
+//!
+//! QEMU gives the guest memory from a file (`memory-backend-file,share=on`) and maps it into its
+//! own process, in which the plugin runs: `/proc/self/maps` tells where. So page tables are read
+//! by physical address at the speed of memory, and a host address that QEMU names for an
+//! instruction becomes a physical one.
+
+use anyhow::{Context, Result, bail};
+
+/// The machine's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Ram {
+    host: usize,
+    len: u64,
+    layout: Layout,
+}
+
+/// Where the machine has its memory: the first part at `base`, what does not fit at `high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Physical address of the first byte.
+    pub base: u64,
+    /// Bytes in the first part.
+    pub low: u64,
+    /// Physical address of the rest.
+    pub high: u64,
+}
+
+/// QEMU's `microvm` (hw/i386/microvm.c): 3 GB from 0, the rest from 4 GB.
+pub const MICROVM: Layout = Layout {
+    base: 0,
+    low: 0xc000_0000,
+    high: 1 << 32,
+};
+
+/// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
+pub const VIRT: Layout = Layout {
+    base: 1 << 30,
+    low: u64::MAX,
+    high: 0,
+};
+
+impl Layout {
+    /// The physical address of a byte of the memory's file.
+    pub fn physical(&self, offset: u64) -> u64 {
+        if offset < self.low {
+            self.base + offset
+        } else {
+            self.high + (offset - self.low)
+        }
+    }
+
+    /// The byte of the file that is at a physical address, if it is memory.
+    pub fn offset(&self, physical: u64, len: u64) -> Option<u64> {
+        let offset = if physical >= self.base && physical - self.base < self.low.min(len) {
+            physical - self.base
+        } else if self.high > 0 && physical >= self.high {
+            self.low.checked_add(physical - self.high)?
+        } else {
+            return None;
+        };
+        (offset < len).then_some(offset)
+    }
+}
+
+impl Ram {
+    /// Finds the mapping of `file` in this process.
+    pub fn find(file: &str, layout: Layout) -> Result<Self> {
+        let maps = std::fs::read_to_string("/proc/self/maps").context("cannot read QEMU's maps")?;
+        let Some((host, len)) = mapping(&maps, file) else {
+            bail!(
+                "QEMU has not mapped {file}: its memory must be \
+                 -object memory-backend-file,id=ram,mem-path={file},size=SIZE,share=on with \
+                 -machine memory-backend=ram"
+            );
+        };
+        Ok(Ram { host, len, layout })
+    }
+
+    /// The physical address behind a host address of the guest's memory.
+    pub fn physical(&self, host: usize) -> Option<u64> {
+        let offset = host.checked_sub(self.host)? as u64;
+        (offset < self.len).then(|| self.layout.physical(offset))
+    }
+
+    /// Eight bytes at a physical address that is a multiple of eight; nothing where no memory is.
+    #[inline]
+    pub fn read_u64(&self, physical: u64) -> Option<u64> {
+        let offset = self.layout.offset(physical & !7, self.len)?;
+        // SAFETY: offset is within the mapping, whose length is a multiple of a page, and aligned.
+        // The mapping lives as long as QEMU. Guest and host write it too, hence volatile.
+        Some(unsafe { std::ptr::read_volatile((self.host + offset as usize) as *const u64) })
+    }
+
+    /// Four bytes at a physical address that is a multiple of four.
+    #[inline]
+    pub fn read_u32(&self, physical: u64) -> Option<u32> {
+        let both = self.read_u64(physical)?;
+        Some((both >> (8 * (physical & 4))) as u32)
+    }
+}
+
+/// Start and length of the longest mapping of `file` in the text of `/proc/PID/maps`.
+fn mapping(maps: &str, file: &str) -> Option<(usize, u64)> {
+    maps.lines()
+        .filter_map(|line| {
+            // The path is what follows five fields, and may hold spaces.
+            let mut rest = line;
+            let mut fields = [""; 5];
+            for field in &mut fields {
+                (*field, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                rest = rest.trim_start();
+            }
+            let path = rest.strip_suffix(" (deleted)").unwrap_or(rest);
+            if path != file || !fields[2].trim_start_matches('0').is_empty() {
+                return None;
+            }
+            let (from, to) = fields[0].split_once('-')?;
+            let from = usize::from_str_radix(from, 16).ok()?;
+            let to = usize::from_str_radix(to, 16).ok()?;
+            Some((from, (to - from) as u64))
+        })
+        .max_by_key(|mapping| mapping.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mapping_of_the_file_is_found_whatever_its_name() {
+        let maps = "7f0000000000-7f0000001000 rw-s 00000000 00:01 5   /dev/shm/other\n\
+                    7f0000100000-7f0000300000 rw-s 00000000 00:01 7                /tmp/a b/ram (deleted)\n\
+                    7f0000300000-7f0000301000 rw-s 00200000 00:01 7                /tmp/a b/ram (deleted)\n";
+        assert_eq!(
+            mapping(maps, "/tmp/a b/ram"),
+            Some((0x7f00_0010_0000, 0x20_0000))
+        );
+        assert_eq!(mapping(maps, "/tmp/a b"), None);
+    }
+
+    #[test]
+    fn memory_above_3_gb_is_above_4_gb() {
+        let len = 5 << 30;
+        for (offset, physical) in [
+            (0, 0),
+            (0xbfff_ffff, 0xbfff_ffff),
+            (0xc000_0000, 1 << 32),
+            (len - 1, (1 << 32) + len - 1 - 0xc000_0000),
+        ] {
+            assert_eq!(MICROVM.physical(offset), physical);
+            assert_eq!(MICROVM.offset(physical, len), Some(offset));
+        }
+        assert_eq!(MICROVM.offset(0xc000_0000, len), None);
+        assert_eq!(MICROVM.offset(0xfee0_0000, len), None);
+        assert_eq!(MICROVM.offset((1 << 32) + (2 << 30), len), None);
+        // A small machine has nothing above.
+        assert_eq!(MICROVM.offset(1 << 32, 1 << 30), None);
+        assert_eq!(VIRT.offset(1 << 30, 1 << 30), Some(0));
+        assert_eq!(VIRT.offset(0, 1 << 30), None);
+    }
+
+    #[test]
+    fn words_are_read_where_they_are() {
+        let words: Vec<u64> = vec![0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
+        let ram = Ram {
+            host: words.as_ptr() as usize,
+            len: 16,
+            layout: MICROVM,
+        };
+        assert_eq!(ram.read_u64(8), Some(words[1]));
+        assert_eq!(ram.read_u32(4), Some(0x1111_2222));
+        assert_eq!(ram.read_u32(8), Some(0x7777_8888));
+        assert_eq!(ram.read_u64(16), None);
+        assert_eq!(ram.physical(words.as_ptr() as usize + 12), Some(12));
+        assert_eq!(ram.physical(words.as_ptr() as usize + 16), None);
+    }
+}

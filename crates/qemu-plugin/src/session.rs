@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A run of the guest: what each core translates by, which process it runs, what it is told by
+//! marks, and the sink that all of it goes to.
+
+use crate::adapter::{Block, Event, Site};
+use crate::api::{CurrentCpu, Registers};
+use crate::args::Args;
+use crate::check::Checker;
+use crate::decode::{Op, Operand, Scope, SysReg};
+use crate::engine::Engine;
+use crate::kernel::Kernel;
+use crate::mark::Mark;
+use crate::output::Output;
+use crate::processes::Processes;
+use crate::ram::Ram;
+use crate::target::{self, Target};
+use anyhow::{Context as _, Result, bail};
+use std::collections::HashMap;
+use translation::{AccessKind, Context, Invalidation, Privilege, Sink};
+
+/// x86's CR0.PG.
+const CR0_PG: u64 = 1 << 31;
+/// x86's CR4.LA57.
+const CR4_LA57: u64 = 1 << 12;
+/// Bits of CR3 that are the root; the others are PCID or cache control, and "keep entries".
+const ROOT: u64 = 0x000f_ffff_ffff_f000;
+
+/// One core.
+#[derive(Debug, Default)]
+struct Core {
+    context: Context,
+    /// Names the address space as it is now, see [`Session::renew`].
+    space: u64,
+    cr4: u64,
+    /// The process is read when code of its own runs next: the kernel sets the root first.
+    ask: bool,
+    /// Stack pointers at the entry of the page faults under way, the innermost last.
+    faults: Vec<u64>,
+}
+
+/// A run.
+pub struct Session {
+    args: Args,
+    target: &'static Target,
+    registers: Option<Registers>,
+    current: Option<CurrentCpu>,
+    kernel: Option<Kernel>,
+    cores: Vec<Core>,
+    ram: Option<Ram>,
+    engine: Engine,
+    checker: Option<Checker>,
+    processes: Processes,
+    /// The name of each root's address space.
+    spaces: HashMap<u64, u64>,
+    next_space: u64,
+    output: Output,
+    active: bool,
+}
+
+impl Session {
+    /// Prepares a run on `vcpus` cores of QEMU's target `name`.
+    pub fn new(args: Args, name: &str, vcpus: usize) -> Result<Self> {
+        let Some(target) = target::find(name) else {
+            bail!(
+                "there is no description of QEMU's target {name}; there are {}",
+                target::names()
+            );
+        };
+        // Whatever is wrong is said before the guest starts.
+        let kernel = args.kernel.as_deref().map(Kernel::read).transpose()?;
+        let engine = Engine::prepare(&args, target, vcpus)?;
+        Ok(Session {
+            active: args.whole,
+            output: Output::new(args.model.as_deref(), vcpus),
+            target,
+            registers: None,
+            current: None,
+            kernel,
+            cores: (0..vcpus).map(|_| Core::default()).collect(),
+            ram: None,
+            engine,
+            checker: None,
+            processes: Processes::default(),
+            spaces: HashMap::new(),
+            next_space: 1,
+            args,
+        })
+    }
+
+    /// A vCPU is there. The first brings what QEMU has ready only now.
+    pub fn vcpu(&mut self, index: usize) -> Result<()> {
+        let current = match &mut self.current {
+            Some(current) => current,
+            none => none.insert(CurrentCpu::new(self.cores.len())?),
+        };
+        current.learn(index)?;
+        if self.registers.is_some() {
+            return Ok(());
+        }
+        self.registers = Some(Registers::find(self.target)?);
+        let ram = Ram::find(&self.args.ram, self.target.layout)?;
+        self.ram = Some(ram);
+        self.engine.start(ram)?;
+        if self.args.check {
+            self.checker = Some(Checker::new(self.target, ram)?);
+        }
+        Ok(())
+    }
+
+    /// The vCPU that runs.
+    #[inline(always)]
+    pub fn vcpu_now(&mut self) -> usize {
+        self.current.as_mut().map_or(0, CurrentCpu::index)
+    }
+
+    /// Accesses are of interest.
+    #[inline(always)]
+    pub fn active(&self) -> bool {
+        self.active
+    }
+
+    /// A block's part that begins at `vaddr`, which QEMU has at `host`.
+    pub fn block(&self, vaddr: u64, host: usize) -> Block {
+        Block {
+            vaddr,
+            paddr: self.ram.and_then(|ram| ram.physical(host)),
+            size: 0,
+            instructions: 0,
+            kernel: vaddr >= self.target.kernel,
+            space: u64::MAX,
+        }
+    }
+
+    /// What is to be watched about an instruction.
+    pub fn event(&self, vaddr: u64, bytes: &[u8]) -> Option<Event> {
+        if self.kernel.as_ref().is_some_and(|k| k.page_fault == vaddr) {
+            return Some(Event::PageFault);
+        }
+        (self.target.decode)(bytes).map(Event::Op)
+    }
+
+    /// A block is executed.
+    #[inline(always)]
+    pub fn fetch(&mut self, block: &mut Block) {
+        self.output.instructions += u64::from(block.instructions);
+        if !self.active {
+            return;
+        }
+        let vcpu = self.vcpu_now();
+        let context = &self.cores[vcpu].context;
+        let kernel = context.privilege == Privilege::Kernel;
+        if kernel != block.kernel || self.cores[vcpu].ask {
+            self.turn(vcpu, block.kernel);
+        }
+        if block.space != self.cores[vcpu].space && !block.kernel {
+            self.place(vcpu, block);
+        }
+        if let Some(checker) = &mut self.checker {
+            let context = &self.cores[vcpu].context;
+            checker.access(context, AccessKind::Fetch, block.vaddr, block.paddr);
+        }
+        let engine = &mut self.engine;
+        engine.instructions(vcpu, u64::from(block.instructions));
+        if block.paddr.is_some() {
+            engine.access(
+                vcpu,
+                AccessKind::Fetch,
+                block.vaddr,
+                block.paddr,
+                block.size,
+            );
+        }
+    }
+
+    /// A load or store has been executed.
+    #[inline(always)]
+    pub fn access(&mut self, vaddr: u64, paddr: u64, size: u32, store: bool) {
+        let vcpu = self.vcpu_now();
+        let kind = if store {
+            AccessKind::Write
+        } else {
+            AccessKind::Read
+        };
+        if let Some(checker) = &mut self.checker {
+            checker.access(&self.cores[vcpu].context, kind, vaddr, Some(paddr));
+        }
+        self.engine.access(vcpu, kind, vaddr, Some(paddr), size);
+    }
+
+    /// Code of other rights runs, or of another process. `kernel` says whose half it is in.
+    #[cold]
+    fn turn(&mut self, vcpu: usize, kernel: bool) {
+        // Early in its life a kernel runs at low addresses too: only the processor knows.
+        let user = !kernel
+            && match (self.target.user_mode, &self.registers) {
+                (Some((register, bits)), Some(registers)) => {
+                    registers.named(register) & bits == bits
+                }
+                _ => true,
+            };
+        if user {
+            // User code runs only when the faults that it took are handled.
+            self.close_faults(vcpu);
+            if std::mem::take(&mut self.cores[vcpu].ask) {
+                self.identify(vcpu);
+            }
+        }
+        let privilege = if user {
+            Privilege::User
+        } else {
+            Privilege::Kernel
+        };
+        if self.cores[vcpu].context.privilege != privilege {
+            self.cores[vcpu].context.privilege = privilege;
+            self.send_context(vcpu);
+        }
+    }
+
+    /// Finds where a block of user code really is in this address space.
+    #[cold]
+    fn place(&mut self, vcpu: usize, block: &mut Block) {
+        let Some(registers) = &self.registers else {
+            return;
+        };
+        block.space = self.cores[vcpu].space;
+        if !self.cores[vcpu].context.paging {
+            return;
+        }
+        // At a block's part in a second page the counter may still be at the block's beginning.
+        let pc = registers.named(self.target.pc);
+        let in_page = pc & !0xfff | block.vaddr & 0xfff;
+        block.vaddr = if in_page < pc {
+            in_page.wrapping_add(0x1000)
+        } else {
+            in_page
+        };
+    }
+
+    /// The address space of `root` has changed: what was at an address in it may be elsewhere.
+    fn renew(&mut self, root: u64) {
+        self.next_space += 1;
+        self.spaces.insert(root, self.next_space);
+        for core in &mut self.cores {
+            if core.context.root == root {
+                core.space = self.next_space;
+            }
+        }
+    }
+
+    /// Reads which process runs, while its own code does.
+    fn identify(&mut self, vcpu: usize) {
+        let (Some(registers), Some(kernel), Some(area)) =
+            (&self.registers, &self.kernel, self.target.kernel_area)
+        else {
+            return;
+        };
+        let area = registers.named(area);
+        let mut task = [0; 8];
+        if area == 0 || !registers.memory(area.wrapping_add(kernel.current), &mut task) {
+            return;
+        }
+        let task = u64::from_le_bytes(task);
+        let Some(process) = kernel.process(task, |at, to| registers.memory(at, to)) else {
+            return;
+        };
+        let root = self.cores[vcpu].context.root;
+        if let Some(identity) = self.processes.seen(root, process) {
+            self.renew(root);
+            self.send(|engine| engine.set_identity(root, identity));
+        }
+    }
+
+    /// Tells the engine, if anything is of interest.
+    fn send(&mut self, tell: impl FnOnce(&mut Engine)) {
+        if self.active {
+            tell(&mut self.engine);
+        }
+    }
+
+    fn send_context(&mut self, vcpu: usize) {
+        let context = self.cores[vcpu].context;
+        self.send(|engine| engine.set_context(vcpu, context));
+    }
+
+    fn close_faults(&mut self, vcpu: usize) {
+        while self.cores[vcpu].faults.pop().is_some() {
+            self.send(|engine| engine.fault_done(vcpu));
+        }
+    }
+
+    /// A watched instruction is about to be executed.
+    pub fn event_at(&mut self, site: &Site) {
+        let vcpu = self.vcpu_now();
+        match site.what {
+            Event::PageFault => self.page_fault(vcpu),
+            Event::Op(Op::Return) => self.exception_return(vcpu),
+            Event::Op(Op::Write { to, from }) => {
+                let value = self.general(from);
+                self.write(vcpu, to, value);
+            }
+            Event::Op(Op::Invalidate { scope, address }) => {
+                let root = self.cores[vcpu].context.root;
+                let what = match (scope, self.address(address, site.next)) {
+                    (Scope::Page, Some(vaddr)) => Invalidation::Page { vaddr },
+                    (Scope::Space, _) => Invalidation::AddressSpace { root },
+                    _ => Invalidation::All,
+                };
+                if !matches!(what, Invalidation::Page { vaddr } if vaddr >= self.target.kernel) {
+                    self.renew(root);
+                }
+                self.send(|engine| engine.invalidate(vcpu, what));
+            }
+            Event::Op(Op::Mark(code)) => {
+                let argument = self.general(self.target.mark_argument);
+                match Mark::from_code(code) {
+                    Some(mark) => self.mark(vcpu, mark, argument),
+                    None => self.output.unknown_marks += 1,
+                }
+            }
+        }
+    }
+
+    fn general(&self, number: u8) -> u64 {
+        self.registers.as_ref().map_or(0, |r| r.general(number))
+    }
+
+    /// The address that an operand means, `next` being the address of the next instruction.
+    fn address(&self, operand: Operand, next: u64) -> Option<u64> {
+        operand.address(next, |number| self.general(number))
+    }
+
+    /// A system register gets a new value.
+    fn write(&mut self, vcpu: usize, register: SysReg, value: u64) {
+        let core = &mut self.cores[vcpu];
+        let before = core.context;
+        let mut flush = None;
+        match register {
+            SysReg::Cr0 => {
+                core.context.paging = value & CR0_PG != 0;
+                if core.context.paging != before.paging {
+                    flush = Some(Invalidation::All);
+                }
+            }
+            SysReg::Cr4 => {
+                // The kernel toggles PGE in order to flush, and changes other bits rarely.
+                if std::mem::replace(&mut core.cr4, value) != value {
+                    flush = Some(Invalidation::All);
+                }
+                core.context.levels = if value & CR4_LA57 != 0 { 5 } else { 4 };
+            }
+            SysReg::Root => {
+                core.context.root = value & ROOT;
+                // The same root again is how the kernel flushes the current address space. A new
+                // one is a switch: the guest's processor has no PCID, the modelled one does.
+                if core.context.root == before.root {
+                    flush = Some(Invalidation::AddressSpace { root: before.root });
+                }
+            }
+            SysReg::KernelRoot => core.context.root_high = value & ROOT,
+            SysReg::Context => core.context.asid = value as u16,
+            SysReg::Domains => core.context.dacr = value as u32,
+        }
+        let context = self.cores[vcpu].context;
+        if context.root != before.root {
+            // Another process runs; what its predecessor was about is its own when it is back.
+            self.close_faults(vcpu);
+            self.cores[vcpu].ask = true;
+            match self.spaces.get(&context.root) {
+                Some(&space) => self.cores[vcpu].space = space,
+                None => self.renew(context.root),
+            }
+        }
+        if context != before {
+            self.send_context(vcpu);
+        }
+        if let Some(what) = flush {
+            self.renew(context.root);
+            self.send(|engine| engine.invalidate(vcpu, what));
+        }
+    }
+
+    /// The processor has entered the kernel's page fault handler.
+    fn page_fault(&mut self, vcpu: usize) {
+        let Some(registers) = &self.registers else {
+            return;
+        };
+        self.output.page_faults += 1;
+        if !self.active {
+            return;
+        }
+        let stack = registers.named(self.target.stack);
+        let vaddr = registers.named("cr2");
+        // The error code is on top: bit 1 a write, bit 4 a fetch (Intel SDM volume 3, 4.7).
+        let mut code = [0; 8];
+        registers.memory(stack, &mut code);
+        let kind = match (code[0] & 16 != 0, code[0] & 2 != 0) {
+            (true, _) => AccessKind::Fetch,
+            (false, true) => AccessKind::Write,
+            (false, false) => AccessKind::Read,
+        };
+        self.cores[vcpu].faults.push(stack);
+        self.send(|engine| engine.fault(vcpu, kind, vaddr));
+    }
+
+    /// An IRET is about to be executed; the fault whose frame it takes is handled.
+    fn exception_return(&mut self, vcpu: usize) {
+        if self.cores[vcpu].faults.is_empty() {
+            return;
+        }
+        let Some(registers) = &self.registers else {
+            return;
+        };
+        // The handler has taken the error code off. Stacks grow down.
+        let frame = registers.named(self.target.stack);
+        while let Some(&stack) = self.cores[vcpu].faults.last() {
+            if stack.wrapping_add(8) > frame {
+                break;
+            }
+            self.cores[vcpu].faults.pop();
+            self.send(|engine| engine.fault_done(vcpu));
+        }
+    }
+
+    fn mark(&mut self, vcpu: usize, mark: Mark, argument: u64) {
+        use translation::Mark as Told;
+        match mark {
+            Mark::Warm => self.activate(),
+            Mark::Start => {
+                self.activate();
+                self.output.open(argument);
+                self.engine.mark(vcpu, Told::Start);
+            }
+            Mark::Stop => {
+                self.send(|engine| engine.mark(vcpu, Told::Stop));
+                self.output.close(self.engine.report());
+            }
+            Mark::Begin => self.send(|e| e.mark(vcpu, Told::RequestBegin { id: argument })),
+            Mark::End => self.send(|e| e.mark(vcpu, Told::RequestEnd { id: argument })),
+            Mark::Cohort => {
+                let root = self.cores[vcpu].context.root;
+                let identity = self.processes.join(root, argument as u32);
+                self.send(|engine| engine.set_identity(root, identity));
+            }
+        }
+    }
+
+    /// From here on the engine is told everything; first what it has missed.
+    fn activate(&mut self) {
+        if std::mem::replace(&mut self.active, true) {
+            return;
+        }
+        for (root, identity) in self.processes.identities() {
+            self.engine.set_identity(root, identity);
+        }
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            // Nobody has asked which process it runs.
+            core.ask = true;
+            self.engine.set_context(number, core.context);
+        }
+    }
+
+    /// The guest has ended: writes what there is to write.
+    pub fn finish(&mut self) -> Result<()> {
+        self.output.report = self.engine.report();
+        self.engine.finish()?;
+        self.output.processes = self.processes.list();
+        if let Some(checker) = &self.checker {
+            for complaint in checker.complaints() {
+                eprintln!("cohort-qemu: {complaint}");
+            }
+            self.output.check = Some(checker.verdict());
+        }
+        if let Some(path) = &self.args.out {
+            self.output
+                .write(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
