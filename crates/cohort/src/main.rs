@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cohort`: start programs in a cohort, and the lab that builds the kernel and measures it.
+//! `cohort`: start programs in a cohort, see what sharing would save, and the lab that builds the
+//! kernel and measures it.
 
 mod lab;
 mod run;
+mod scan;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -19,6 +21,8 @@ struct Cli {
 enum Command {
     /// Start a program whose processes share address translations.
     Run(run::Args),
+    /// See what sharing address translations would save on this machine.
+    Scan(Box<scan::Args>),
     /// Build the kernel, boot it under QEMU, run the tests and the experiments.
     Lab(lab::Args),
 }
@@ -26,6 +30,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => Ok(run::main(&args)),
+        Command::Scan(args) => scan::main(*args),
         Command::Lab(args) => lab::main(args),
     };
     match outcome {

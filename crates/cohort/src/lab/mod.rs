@@ -26,7 +26,7 @@ mod rootfs;
 mod selftest;
 mod series;
 mod setup;
-mod show;
+pub(crate) mod show;
 mod source;
 
 use anyhow::{Context, Result, bail};

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The default form: a table of at most 100 columns.
+
+use super::answer::duplicates;
+use super::args::Show;
+use super::report::{GroupReport, Report};
+use crate::lab::show::number;
+use anyhow::{Result, bail};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+const WIDTH: u16 = 100;
+/// Widest name of a group; the rest of the table is for numbers.
+const NAME: usize = 26;
+
+/// What a cell holds.
+pub enum Value {
+    Text(String),
+    Count(f64),
+    Bytes(u64),
+    Percent(f64),
+}
+
+/// A column of the table, which can also be sorted by.
+pub struct Column {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub value: fn(&GroupReport) -> Value,
+}
+
+macro_rules! columns {
+    ($($name:literal, $help:literal, $kind:ident, $value:expr;)*) => {
+        /// All columns.
+        pub const COLUMNS: &[Column] = &[$(Column {
+            name: $name,
+            help: $help,
+            value: |group: &GroupReport| {
+                let value: fn(&GroupReport) -> _ = $value;
+                columns!(@$kind value(group))
+            },
+        },)*];
+    };
+    (@Text $value:expr) => { Value::Text($value) };
+    (@Count $value:expr) => { Value::Count($value as f64) };
+    (@Bytes $value:expr) => { Value::Bytes($value) };
+    (@Percent $value:expr) => { Value::Percent($value) };
+}
+
+columns! {
+    "group", "what its processes have in common", Text, |g| g.name.clone();
+    "procs", "processes", Count, |g| g.processes;
+    "entries", "entries of page tables, those of huge pages and swap included", Count,
+        |g| g.entries.total;
+    "shareable", "entries equal to one of another process of the group", Count,
+        |g| g.entries.classes.shareable;
+    "unshareable", "entries equal to none", Count, |g| g.entries.classes.unshareable;
+    "huge", "entries of huge pages", Count, |g| g.entries.classes.huge;
+    "swapped", "entries of swap", Count, |g| g.entries.classes.swapped;
+    "unknown", "entries that cannot be compared as frames are hidden", Count,
+        |g| g.entries.classes.unknown;
+    "once", "entries left if each is kept once", Count, |g| g.entries.once;
+    "dup%", "percent of entries that would go", Percent, duplicates;
+    "ptps", "last-level page tables", Count, |g| g.ptps.counts.tables;
+    "same", "tables equal to one of another process now", Count, |g| g.ptps.counts.identical;
+    "distinct", "tables left if equal ones are kept once", Count, |g| g.ptps.counts.distinct;
+    "left", "tables left if they are shared until an anonymous page differs", Count,
+        |g| g.ptps.counts.lineages;
+    "saves", "memory that this saves", Bytes, |g| g.ptps.saved_bytes;
+    "saves-now", "memory saved if equal tables are kept once", Bytes, |g| g.ptps.identical_bytes;
+    "apart", "tables with code and data apart", Count, |g| g.ptps.counts.apart;
+    "apart-same", "of those, equal to one of another process", Count,
+        |g| g.ptps.counts.apart_identical;
+    "apart-saves", "memory saved if equal ones of those are kept once", Bytes,
+        |g| g.ptps.apart_bytes;
+    "copied", "entries that stock fork copies if each process forks once", Count,
+        |g| g.fork.copied;
+    "faults", "faults that those children are spared", Count, |g| g.fork.faults_avoided;
+    "private", "anonymous pages mapped once", Count, |g| g.contents.private;
+    "cow", "anonymous pages to be copied when written", Count, |g| g.contents.cow;
+    "ksm", "merged pages", Count, |g| g.contents.ksm;
+    "file", "pages of files in private regions", Count, |g| g.contents.file;
+    "shared", "pages of shared regions", Count, |g| g.contents.shared;
+    "zero", "entries of the zero page", Count, |g| g.contents.zero;
+    "special", "the kernel's pages and devices'", Count, |g| g.contents.special;
+    "rss", "memory charged to the processes", Bytes, |g| g.resident_bytes;
+    "pss", "the processes' share of it", Bytes, |g| g.proportional_bytes;
+    "tables", "page tables of all levels, as the kernel counts them", Bytes, |g| g.table_bytes;
+}
+
+/// The columns shown when none are named.
+const DEFAULT: &[&str] = &[
+    "group",
+    "procs",
+    "entries",
+    "shareable",
+    "huge",
+    "once",
+    "dup%",
+    "ptps",
+    "left",
+    "saves",
+];
+
+/// The column of a name, or an error that lists all.
+pub fn column(name: &str) -> Result<&'static Column> {
+    match COLUMNS.iter().find(|column| column.name == name) {
+        Some(column) => Ok(column),
+        None => bail!("there is no column {name}; there are:\n{}", help()),
+    }
+}
+
+/// All columns and what they hold.
+pub fn help() -> String {
+    COLUMNS
+        .iter()
+        .map(|column| format!("  {:12} {}\n", column.name, column.help))
+        .collect()
+}
+
+/// The columns that are wanted.
+pub fn columns(show: &Show) -> Result<Vec<&'static Column>> {
+    if show.columns.is_empty() {
+        return DEFAULT.iter().map(|name| column(name)).collect();
+    }
+    show.columns.iter().map(|name| column(name)).collect()
+}
+
+/// Sorts groups as asked: largest first, names from A on.
+pub fn sort(groups: &mut [GroupReport], show: &Show) -> Result<()> {
+    let column = column(&show.sort)?;
+    groups.sort_by(|a, b| {
+        let order = match ((column.value)(a), (column.value)(b)) {
+            (Value::Text(a), Value::Text(b)) => a.cmp(&b),
+            (a, b) => amount(&b).total_cmp(&amount(&a)),
+        };
+        if show.reverse { order.reverse() } else { order }
+    });
+    Ok(())
+}
+
+fn amount(value: &Value) -> f64 {
+    match value {
+        Value::Text(_) => 0.0,
+        Value::Count(value) | Value::Percent(value) => *value,
+        Value::Bytes(bytes) => *bytes as f64,
+    }
+}
+
+/// The table of groups.
+pub fn groups(report: &Report, show: &Show) -> Result<String> {
+    let columns = columns(show)?;
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    table.set_header(columns.iter().map(|column| {
+        match ((column.value)(&report.total), show.units) {
+            (Value::Bytes(_), false) => format!("{} kB", column.name),
+            _ => column.name.to_string(),
+        }
+    }));
+    for group in report.groups.iter().take(show.rows) {
+        table.add_row(
+            columns
+                .iter()
+                .map(|column| cell((column.value)(group), show.units)),
+        );
+    }
+    if show.totals {
+        table.add_row(
+            columns
+                .iter()
+                .map(|column| cell((column.value)(&report.total), show.units)),
+        );
+    }
+    for (place, column) in columns.iter().enumerate() {
+        if let (Some(shown), false) = (
+            table.column_mut(place),
+            matches!((column.value)(&report.total), Value::Text(_)),
+        ) {
+            shown.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    if report.groups.len() > show.rows {
+        text.push_str(&format!(
+            " and {} more groups: -n shows more\n",
+            report.groups.len() - show.rows
+        ));
+    }
+    Ok(text)
+}
+
+fn cell(value: Value, units: bool) -> String {
+    match value {
+        Value::Text(text) => shorten(&text),
+        Value::Count(count) => number(count),
+        Value::Bytes(bytes) if units => size(bytes),
+        Value::Bytes(bytes) => number((bytes / 1024) as f64),
+        Value::Percent(percent) => format!("{percent:.1}"),
+    }
+}
+
+/// Cuts a long name in its middle: a path's two ends say most. Control characters of a process's
+/// name do not reach the terminal.
+pub fn shorten(text: &str) -> String {
+    let clean: Vec<char> = text
+        .chars()
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect();
+    if clean.len() <= NAME {
+        return clean.into_iter().collect();
+    }
+    let head: String = clean[..NAME / 3].iter().collect();
+    let tail: String = clean[clean.len() - (NAME - NAME / 3 - 1)..]
+        .iter()
+        .collect();
+    format!("{head}…{tail}")
+}
+
+/// A size with its unit, to three digits.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KB", "MB", "GB", "TB"] {
+        if value < 1000.0 || unit == "TB" {
+            let digits = if value < 10.0 && unit != "B" { 1 } else { 0 };
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    unreachable!("the last unit takes any value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_columns_are_there_and_names_differ() {
+        for name in DEFAULT {
+            column(name).unwrap();
+        }
+        let mut names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), COLUMNS.len());
+        assert!(column("nope").is_err_and(|error| error.to_string().contains("shareable")));
+    }
+
+    #[test]
+    fn sizes_and_names_are_short() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(4096), "4.0 KB");
+        assert_eq!(size(300 << 20), "300 MB");
+        let long = shorten("/usr/lib/postgresql/17/bin/a-very-long-program");
+        assert!(long.chars().count() == NAME && long.ends_with("program"));
+        assert_eq!(shorten("a\x1b[2J"), "a?[2J");
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Counts entries and tables of a group of processes: which are duplicates of each other, and
+//! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
+
+use crate::model::Snapshot;
+use crate::store::TableId;
+use crate::word::Word;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::ops::AddAssign;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Entries by class. Every entry that is not empty is in exactly one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Entries {
+    /// In memory, and equal in virtual page, frame and permissions to one of another process.
+    pub shareable: u64,
+    /// In memory, and equal to none.
+    pub unshareable: u64,
+    /// A huge page's, one level up. Units of 2 MB with pages of 4 KB.
+    pub huge: u64,
+    /// In swap.
+    pub swapped: u64,
+    /// Mapped more than once, but by whom cannot be told as frames are hidden.
+    pub unknown: u64,
+}
+
+impl Entries {
+    /// All entries.
+    pub fn total(&self) -> u64 {
+        self.shareable + self.unshareable + self.huge + self.swapped + self.unknown
+    }
+}
+
+impl AddAssign for Entries {
+    fn add_assign(&mut self, other: Self) {
+        self.shareable += other.shareable;
+        self.unshareable += other.unshareable;
+        self.huge += other.huge;
+        self.swapped += other.swapped;
+        self.unknown += other.unknown;
+    }
+}
+
+/// Entries by what they map. Every entry is in exactly one count here as well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// Anonymous pages mapped once.
+    pub private: u64,
+    /// Anonymous pages mapped more often: to be copied when written.
+    pub cow: u64,
+    /// Merged pages.
+    pub ksm: u64,
+    /// Pages of files in private regions.
+    pub file: u64,
+    /// Pages of shared regions.
+    pub shared: u64,
+    /// The zero page.
+    pub zero: u64,
+    /// The kernel's pages and devices'.
+    pub special: u64,
+    /// Entries of swap.
+    pub swapped: u64,
+    /// Entries of huge pages.
+    pub huge: u64,
+}
+
+impl Contents {
+    /// All entries.
+    pub fn total(&self) -> u64 {
+        [
+            self.private,
+            self.cow,
+            self.ksm,
+            self.file,
+            self.shared,
+            self.zero,
+            self.special,
+            self.swapped,
+            self.huge,
+        ]
+        .into_iter()
+        .sum()
+    }
+}
+
+/// Last-level tables, each counted in every process that has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Ptps {
+    /// All.
+    pub tables: u64,
+    /// Equal in every entry to one of another process.
+    pub identical: u64,
+    /// Left if equal ones are kept once.
+    pub distinct: u64,
+    /// Left if processes share a table as long as their regions in it are the same and no
+    /// anonymous page in it differs: what a cohort can do, as tables fill up for all.
+    pub lineages: u64,
+    /// Tables there would be with private writable data in tables of their own.
+    pub apart: u64,
+    /// Of those, equal to one of another process.
+    pub apart_identical: u64,
+    /// Of those, left if equal ones are kept once.
+    pub apart_distinct: u64,
+}
+
+impl AddAssign for Ptps {
+    fn add_assign(&mut self, other: Self) {
+        self.tables += other.tables;
+        self.identical += other.identical;
+        self.distinct += other.distinct;
+        self.lineages += other.lineages;
+        self.apart += other.apart;
+        self.apart_identical += other.apart_identical;
+        self.apart_distinct += other.apart_distinct;
+    }
+}
+
+/// One process's part in a group's counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Member {
+    /// Entries by class.
+    pub entries: Entries,
+    /// Entries by what they map.
+    pub contents: Contents,
+    /// Last-level tables.
+    pub tables: u64,
+    /// Of those, equal to another member's.
+    pub identical: u64,
+    /// Pages that the kernel charges to it.
+    pub resident: u64,
+    /// Its share of them, in 4096ths of a page.
+    pub proportional: u64,
+}
+
+/// Counts of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries by class.
+    pub entries: Entries,
+    /// Different entries among the shareable ones.
+    pub distinct: u64,
+    /// Entries by what they map.
+    pub contents: Contents,
+    /// Last-level tables.
+    pub ptps: Ptps,
+    /// Pages that the kernel charges to the members.
+    pub resident: u64,
+    /// Their shares of them, in 4096ths of a page.
+    pub proportional: u64,
+    /// The parts of the members, in their order.
+    pub members: Vec<Member>,
+}
+
+impl Counts {
+    /// Entries left if each is kept once.
+    pub fn once(&self) -> u64 {
+        self.entries.total() - (self.entries.shareable - self.distinct)
+    }
+}
+
+/// A table in a process, and what was found about it.
+#[derive(Clone, Copy)]
+struct Use {
+    index: u64,
+    id: TableId,
+    member: u32,
+    lineage: u64,
+    shareable: u16,
+    unknown: u16,
+    identical: bool,
+}
+
+#[derive(Default)]
+struct Sums {
+    distinct: u64,
+    ptps: Ptps,
+}
+
+/// Counts the processes `members` (places in the snapshot's list) among each other.
+pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
+    let mut uses: Vec<Use> = members
+        .par_iter()
+        .enumerate()
+        .flat_map_iter(|(member, &place)| {
+            snapshot.processes[place]
+                .tables
+                .iter()
+                .map(move |table| Use {
+                    index: snapshot.tables.index(table.id),
+                    id: table.id,
+                    member: member as u32,
+                    lineage: table.lineage,
+                    shareable: 0,
+                    unknown: 0,
+                    identical: false,
+                })
+        })
+        .collect();
+    uses.par_sort_unstable_by_key(|used| (used.index, used.id));
+    let sums = uses
+        .par_chunk_by_mut(|a, b| a.index == b.index)
+        .fold(
+            || (Sums::default(), Columns::default()),
+            |(mut sums, mut columns), uses| {
+                one_index(snapshot, uses, &mut columns, &mut sums);
+                (sums, columns)
+            },
+        )
+        .map(|(sums, _)| sums)
+        .reduce(Sums::default, |mut all, some| {
+            all.distinct += some.distinct;
+            all.ptps += some.ptps;
+            all
+        });
+    let mut counts = Counts {
+        distinct: sums.distinct,
+        ptps: sums.ptps,
+        members: vec![Member::default(); members.len()],
+        ..Counts::default()
+    };
+    for used in &uses {
+        add_use(snapshot, used, &mut counts.members[used.member as usize]);
+    }
+    for member in &counts.members {
+        counts.entries += member.entries;
+        add_contents(&mut counts.contents, &member.contents);
+        counts.resident += member.resident;
+        counts.proportional += member.proportional;
+    }
+    counts
+}
+
+fn add_use(snapshot: &Snapshot, used: &Use, member: &mut Member) {
+    let stats = snapshot.stats(used.id);
+    let words = snapshot.tables.words(used.id).len() as u64;
+    let (shareable, unknown) = (u64::from(used.shareable), u64::from(used.unknown));
+    let (huge, swapped) = (u64::from(stats.huge), u64::from(stats.swapped));
+    member.entries += Entries {
+        shareable,
+        unknown,
+        huge,
+        swapped,
+        unshareable: words - shareable - unknown - huge - swapped,
+    };
+    add_contents(
+        &mut member.contents,
+        &Contents {
+            private: stats.private.into(),
+            cow: stats.cow.into(),
+            ksm: stats.ksm.into(),
+            file: stats.file.into(),
+            shared: stats.shared.into(),
+            zero: stats.zero.into(),
+            special: stats.special.into(),
+            swapped,
+            huge,
+        },
+    );
+    if words > huge {
+        member.tables += 1;
+        member.identical += u64::from(used.identical);
+    }
+    member.resident += u64::from(stats.resident);
+    member.proportional += stats.proportional;
+}
+
+fn add_contents(sum: &mut Contents, more: &Contents) {
+    sum.private += more.private;
+    sum.cow += more.cow;
+    sum.ksm += more.ksm;
+    sum.file += more.file;
+    sum.shared += more.shared;
+    sum.zero += more.zero;
+    sum.special += more.special;
+    sum.swapped += more.swapped;
+    sum.huge += more.huge;
+}
+
+/// For each slot of a table index, how often which word is there.
+///
+/// The first word of a slot has a place of its own, as nearly all tables of an index agree on it;
+/// others are sorted.
+#[derive(Default)]
+struct Columns {
+    first: Vec<(u64, u32)>,
+    used: Vec<u16>,
+    others: Vec<(u64, u32)>,
+}
+
+impl Columns {
+    fn clear(&mut self) {
+        self.first.resize(Word::MAX_SLOTS, (0, 0));
+        for slot in self.used.drain(..) {
+            self.first[usize::from(slot)] = (0, 0);
+        }
+        self.others.clear();
+    }
+
+    fn add(&mut self, word: Word, times: u32) {
+        let first = &mut self.first[word.slot()];
+        if first.1 == 0 {
+            *first = (word.0, times);
+            self.used.push(word.slot() as u16);
+        } else if first.0 == word.0 {
+            first.1 += times;
+        } else {
+            self.others.push((word.0, times));
+        }
+    }
+
+    /// Sums up; only then can be asked.
+    fn finish(&mut self) {
+        self.others.sort_unstable();
+        self.others.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+    }
+
+    fn times(&self, word: Word) -> u32 {
+        let first = self.first[word.slot()];
+        if first.0 == word.0 {
+            return first.1;
+        }
+        match self.others.binary_search_by_key(&word.0, |other| other.0) {
+            Ok(place) => self.others[place].1,
+            Err(_) => 0,
+        }
+    }
+
+    /// Different words that are there at least twice.
+    fn repeated(&self) -> u64 {
+        let first = self
+            .used
+            .iter()
+            .filter(|slot| self.first[usize::from(**slot)].1 > 1);
+        let others = self.others.iter().filter(|other| other.1 > 1);
+        (first.count() + others.count()) as u64
+    }
+}
+
+fn one_index(snapshot: &Snapshot, uses: &mut [Use], columns: &mut Columns, sums: &mut Sums) {
+    let unknown = |word: &Word| word.candidate() && word.frame() == 0;
+    let known = |word: &&Word| word.candidate() && word.frame() != 0;
+    let alone = uses.first().map(|used| used.id) == uses.last().map(|used| used.id);
+    columns.clear();
+    for run in uses.chunk_by(|a, b| a.id == b.id) {
+        let words = snapshot.tables.words(run[0].id);
+        for word in words.iter().filter(known) {
+            columns.add(*word, run.len() as u32);
+        }
+    }
+    columns.finish();
+    sums.distinct += columns.repeated();
+    let mut parts = Parts::default();
+    for run in uses.chunk_by_mut(|a, b| a.id == b.id) {
+        let words = snapshot.tables.words(run[0].id);
+        let shareable = if alone {
+            // Equal tables only: all or nothing.
+            words.iter().filter(known).count() * usize::from(run.len() > 1)
+        } else {
+            words
+                .iter()
+                .filter(known)
+                .filter(|word| columns.times(**word) > 1)
+                .count()
+        };
+        let unknown = words.iter().filter(|word| unknown(word)).count();
+        let times = run.len() as u64;
+        // What cannot be told apart is not called equal.
+        let identical = times > 1 && unknown == 0;
+        for used in run.iter_mut() {
+            used.shareable = shareable as u16;
+            used.unknown = unknown as u16;
+            used.identical = identical;
+        }
+        if words.iter().all(|word| word.huge()) {
+            continue;
+        }
+        sums.ptps.tables += times;
+        sums.ptps.identical += times * u64::from(identical);
+        sums.ptps.distinct += if unknown > 0 { times } else { 1 };
+        parts.add(words, times, unknown > 0);
+        for used in run.iter() {
+            parts.lineages.push(if unknown > 0 {
+                None
+            } else {
+                Some(used.lineage)
+            });
+        }
+    }
+    parts.finish(&mut sums.ptps);
+}
+
+/// Code and data of the tables of an index, apart from each other.
+#[derive(Default)]
+struct Parts {
+    parts: HashMap<(bool, u64), u64>,
+    alone: u64,
+    lineages: Vec<Option<u64>>,
+}
+
+impl Parts {
+    fn add(&mut self, words: &[Word], times: u64, unknown: bool) {
+        for data in [false, true] {
+            let part: Vec<u8> = words
+                .iter()
+                .filter(|word| word.data() == data)
+                .flat_map(|word| word.0.to_ne_bytes())
+                .collect();
+            if part.is_empty() {
+                continue;
+            }
+            if unknown {
+                self.alone += times;
+            } else {
+                *self.parts.entry((data, xxh3_64(&part))).or_default() += times;
+            }
+        }
+    }
+
+    fn finish(mut self, ptps: &mut Ptps) {
+        for times in self.parts.values() {
+            ptps.apart += times;
+            ptps.apart_distinct += 1;
+            ptps.apart_identical += times * u64::from(*times > 1);
+        }
+        ptps.apart += self.alone;
+        ptps.apart_distinct += self.alone;
+        self.lineages.sort_unstable();
+        let unknown = self
+            .lineages
+            .iter()
+            .filter(|lineage| lineage.is_none())
+            .count();
+        self.lineages.dedup();
+        let different = self.lineages.iter().flatten().count();
+        ptps.lineages += (different + unknown) as u64;
+    }
+}

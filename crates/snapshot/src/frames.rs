@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What frames hold: `/proc/kpageflags` and `/proc/kpagecount`, read where they matter.
+//!
+//! Pages that are mapped once need neither, so only those that the kernel called shared are looked
+//! up, in blocks that are read at once.
+
+use crate::Paths;
+use crate::store::{TableId, Tables};
+use crate::word::{SHARED, Word};
+use hashbrown::HashSet;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Frames read at once.
+const BLOCK: u64 = 512;
+
+// Bits of kpageflags (include/uapi/linux/kernel-page-flags.h).
+const KPF_KSM: u64 = 1 << 21;
+const KPF_ZERO_PAGE: u64 = 1 << 24;
+const KPF_NOPAGE: u64 = 1 << 20;
+
+const INFO_KSM: u32 = 1 << 31;
+const INFO_ZERO: u32 = 1 << 30;
+const INFO_NONE: u32 = 1 << 29;
+const INFO_COUNT: u32 = (1 << 29) - 1;
+
+/// What one frame is and how often it is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Info(u32);
+
+/// What the frames of a snapshot hold.
+#[derive(Default)]
+pub struct FrameMap {
+    blocks: Vec<u64>,
+    infos: Vec<Info>,
+}
+
+impl FrameMap {
+    /// Reads about all frames that `tables` map and that the kernel did not say are mapped once.
+    ///
+    /// `Ok(None)` where the files may not be read.
+    pub fn read(paths: &Paths, tables: &Tables, ids: &[TableId]) -> io::Result<Option<FrameMap>> {
+        let open = |name: &str| File::open(paths.proc().join(name));
+        let (flags, counts) = match (open("kpageflags"), open("kpagecount")) {
+            (Ok(flags), Ok(counts)) => (flags, counts),
+            (Err(error), _) | (_, Err(error)) => {
+                return match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => Ok(None),
+                    _ => Err(error),
+                };
+            }
+        };
+        let blocks = blocks_of(tables, ids);
+        let infos: Vec<Vec<Info>> = blocks
+            .par_iter()
+            .map(|&block| read_block(&flags, &counts, block))
+            .collect::<io::Result<_>>()?;
+        Ok(Some(FrameMap {
+            blocks,
+            infos: infos.concat(),
+        }))
+    }
+
+    fn get(&self, frame: u64, last: &mut (u64, usize)) -> Info {
+        let block = frame / BLOCK;
+        if last.0 != block {
+            match self.blocks.binary_search(&block) {
+                Ok(place) => *last = (block, place),
+                Err(_) => return Info(INFO_NONE),
+            }
+        }
+        self.infos[last.1 * BLOCK as usize + (frame % BLOCK) as usize]
+    }
+}
+
+fn blocks_of(tables: &Tables, ids: &[TableId]) -> Vec<u64> {
+    let found = ids
+        .par_chunks(1024)
+        .fold(HashSet::new, |mut blocks, ids| {
+            let mut last = u64::MAX;
+            for &id in ids {
+                for word in tables.words(id) {
+                    let block = word.frame() / BLOCK;
+                    if block != last && !word.swapped() && !word.exclusive() {
+                        last = block;
+                        blocks.insert(block);
+                    }
+                }
+            }
+            blocks
+        })
+        .reduce(HashSet::new, |mut all, some| {
+            all.extend(some);
+            all
+        });
+    let mut blocks: Vec<u64> = found.into_iter().collect();
+    blocks.sort_unstable();
+    blocks
+}
+
+fn read_block(flags: &File, counts: &File, block: u64) -> io::Result<Vec<Info>> {
+    let (mut flag, mut count) = ([0u8; BLOCK as usize * 8], [0u8; BLOCK as usize * 8]);
+    let known = read_up_to(flags, &mut flag, block)?.min(read_up_to(counts, &mut count, block)?);
+    let number = |bytes: &[u8], place: usize| {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&bytes[place * 8..place * 8 + 8]);
+        u64::from_ne_bytes(eight)
+    };
+    Ok((0..BLOCK as usize)
+        .map(|place| {
+            // Beyond the end of memory: a device's.
+            if place * 8 + 8 > known {
+                return Info(INFO_NONE);
+            }
+            let flag = number(&flag, place);
+            let mut info = number(&count, place).min(u64::from(INFO_COUNT)) as u32;
+            for (theirs, ours) in [
+                (KPF_KSM, INFO_KSM),
+                (KPF_ZERO_PAGE, INFO_ZERO),
+                (KPF_NOPAGE, INFO_NONE),
+            ] {
+                if flag & theirs != 0 {
+                    info |= ours;
+                }
+            }
+            Info(info)
+        })
+        .collect())
+}
+
+fn read_up_to(file: &File, bytes: &mut [u8], block: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], block * BLOCK * 8 + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What lies beyond the end of memory.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// What the entries of a table map. Every entry is in exactly one count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableStats {
+    /// Anonymous pages mapped once.
+    pub private: u16,
+    /// Anonymous pages mapped more often: copied when written, or not told apart.
+    pub cow: u16,
+    /// Merged pages.
+    pub ksm: u16,
+    /// Pages of files in private regions.
+    pub file: u16,
+    /// Pages of shared regions.
+    pub shared: u16,
+    /// The zero page.
+    pub zero: u16,
+    /// Pages without an account: the kernel's and devices'.
+    pub special: u16,
+    /// Entries of swap.
+    pub swapped: u16,
+    /// Entries of huge pages.
+    pub huge: u16,
+    /// Pages that the kernel charges to the process, those of huge pages included.
+    pub resident: u16,
+    /// The share of the pages that is the process's, in 4096ths of a page, as smaps counts it.
+    pub proportional: u64,
+}
+
+/// Counts what a table holds. Without a map of frames, what only it can tell is counted as if
+/// every page were normal and `proportional` as if pages not mapped once were nobody's.
+pub fn stats(
+    words: &[Word],
+    slots: u64,
+    frames: Option<&FrameMap>,
+    zero: Option<u64>,
+) -> TableStats {
+    let mut stats = TableStats::default();
+    let mut last = (u64::MAX, 0);
+    for word in words {
+        if word.swapped() {
+            stats.swapped += 1;
+            continue;
+        }
+        let pages = if word.huge() { slots } else { 1 };
+        let info = match frames {
+            _ if word.exclusive() => Info(1),
+            Some(frames) => frames.get(word.frame(), &mut last),
+            None if zero == Some(word.frame()) => Info(INFO_ZERO),
+            None => Info(0),
+        };
+        let normal = word.exclusive() || frames.is_none() || info.0 & INFO_COUNT > 0;
+        if word.huge() {
+            stats.huge += 1;
+        } else if info.0 & INFO_ZERO != 0 {
+            stats.zero += 1;
+        } else if info.0 & INFO_NONE != 0 || !normal {
+            stats.special += 1;
+        } else if word.perms() & SHARED != 0 {
+            stats.shared += 1;
+        } else if word.file() {
+            stats.file += 1;
+        } else if info.0 & INFO_KSM != 0 {
+            stats.ksm += 1;
+        } else if word.exclusive() {
+            stats.private += 1;
+        } else {
+            stats.cow += 1;
+        }
+        if info.0 & (INFO_ZERO | INFO_NONE) == 0 && normal {
+            stats.resident += pages as u16;
+            stats.proportional += (pages << 12) / u64::from((info.0 & INFO_COUNT).max(1))
+                * u64::from(info.0 & INFO_COUNT > 0);
+        }
+    }
+    stats
+}
+
+impl TableStats {
+    /// Entries in all counts together.
+    pub fn entries(&self) -> u64 {
+        [
+            self.private,
+            self.cow,
+            self.ksm,
+            self.file,
+            self.shared,
+            self.zero,
+            self.special,
+            self.swapped,
+            self.huge,
+        ]
+        .into_iter()
+        .map(u64::from)
+        .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::word::{READ, WRITE, raw};
+
+    #[test]
+    fn frames_tell_what_pages_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut flags = vec![0u64; 600];
+        let mut counts = vec![0u64; 600];
+        (flags[2], counts[2]) = (KPF_KSM, 4);
+        flags[3] = KPF_ZERO_PAGE;
+        counts[599] = 2;
+        for (name, values) in [("kpageflags", &flags), ("kpagecount", &counts)] {
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        let present = |slot, frame| Word::from_raw(slot, raw::PRESENT | frame, READ | WRITE);
+        let words = [
+            Word::from_raw(0, raw::PRESENT | raw::EXCLUSIVE | 1, READ | WRITE),
+            present(1, 2),
+            present(2, 3),
+            present(3, 599),
+            present(4, 1),       // mapped by nobody: a device's
+            present(5, 1 << 40), // beyond memory
+            Word::from_raw(6, raw::SWAP | 99, READ | WRITE),
+            Word::from_raw(7, raw::PRESENT | raw::FILE | 599, READ),
+            Word::from_raw(8, raw::PRESENT | raw::FILE | 599, READ | SHARED),
+        ];
+        let store = Store::default();
+        let id = store.insert(0, &words);
+        let tables = store.finish();
+        let map = FrameMap::read(&Paths::new(dir.path()), &tables, &[id])
+            .unwrap()
+            .unwrap();
+        let stats = stats(tables.words(id), 512, Some(&map), None);
+        let expected = TableStats {
+            private: 1,
+            cow: 1,
+            ksm: 1,
+            file: 1,
+            shared: 1,
+            zero: 1,
+            special: 2,
+            swapped: 1,
+            huge: 0,
+            resident: 5,
+            proportional: 4096 + 1024 + 3 * 2048,
+        };
+        assert_eq!(stats, expected);
+        assert_eq!(stats.entries(), words.len() as u64);
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads `/proc` into a model of who maps what, and counts what is duplicated in it.
+//!
+//! What this does not do: change anything on the machine (only watching which pages are used
+//! clears their accessed bits), need a kernel of ours, or hold a lock while it reads. A snapshot
+//! is therefore not of one instant; it says itself how consistent it is.
+//!
+//! In order of use: [`scan`] reads a [`model::Snapshot`] with the help of [`process`], [`region`],
+//! [`walk`], [`pagemap`], [`store`] and [`frames`]; [`entries`] counts classes of entries.
+
+pub mod entries;
+pub mod fake;
+pub mod frames;
+pub mod group;
+pub mod model;
+pub mod pace;
+pub mod pagemap;
+pub mod process;
+pub mod region;
+pub mod scan;
+pub mod store;
+pub mod walk;
+pub mod word;
+
+use std::path::{Path, PathBuf};
+
+/// Where the kernel's files are: another place in tests.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    proc: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Paths::new("/proc")
+    }
+}
+
+impl Paths {
+    /// A tree that looks like `/proc`.
+    pub fn new(proc: impl AsRef<Path>) -> Paths {
+        Paths {
+            proc: proc.as_ref().to_path_buf(),
+        }
+    }
+
+    /// The tree.
+    pub fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    /// A process's directory.
+    pub fn pid(&self, pid: i32) -> PathBuf {
+        self.proc.join(pid.to_string())
+    }
+
+    /// The running kernel's own.
+    pub fn is_real(&self) -> bool {
+        self.proc == Path::new("/proc")
+    }
+}
+
+/// Bytes in a page of this machine.
+pub fn page_size() -> u64 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}

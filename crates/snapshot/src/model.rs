@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A snapshot: who maps what, at (nearly) one time.
+
+use crate::frames::TableStats;
+use crate::process::{Identity, Skipped};
+use crate::region::{Backing, FileId, Kind, Region};
+use crate::store::{TableId, Tables};
+use serde::{Deserialize, Serialize};
+
+/// Whether frame numbers could be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Frames {
+    /// Frame numbers, kpageflags and kpagecount.
+    Visible,
+    /// Frame numbers, but not what the frames hold or how often they are mapped.
+    NumbersOnly,
+    /// Nothing: pages of files are told apart by file and offset, others are not.
+    Hidden,
+}
+
+/// A table in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Which table.
+    pub id: TableId,
+    /// Equal in two processes when the same regions cover the table and its anonymous pages are
+    /// the same: then one table, filled by both, would serve both.
+    pub lineage: u64,
+}
+
+/// Pages of code of one mapping that are in memory, by their place in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeRun {
+    /// The region, by its place in the process's list.
+    pub region: u32,
+    /// The file.
+    pub file: FileId,
+    /// Place in the file of the first bit, in pages.
+    pub offset: u64,
+    /// One bit a page.
+    pub bits: Vec<u64>,
+}
+
+/// How many windows of a large page's size hold how many small pages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fill {
+    /// `small[n]`: windows of 64 KB with n of 16 pages in memory (with 4 KB pages).
+    pub small: [u32; 17],
+    /// `large[n]`: windows of 2 MB that are full to n sixteenths, rounded up.
+    pub large: [u32; 17],
+}
+
+/// A process of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Who it is.
+    pub identity: Identity,
+    /// Its regions by address.
+    pub regions: Vec<Region>,
+    /// Its tables by address.
+    pub tables: Vec<Placed>,
+    /// Its code.
+    pub code: Vec<CodeRun>,
+    /// For each kind of region (`Kind::ALL`), how full larger pages would be.
+    pub fill: Vec<(Kind, Fill)>,
+    /// Entries that a stock fork of it would copy, a huge page's as one.
+    pub fork_copies: u64,
+    /// Entries that a stock fork leaves out, for the child to fault on.
+    pub fork_leaves: u64,
+    /// Faults with which a child would get all of those back, each bringing what is around it.
+    pub fork_faults: u64,
+    /// Its regions were others when it had been read.
+    pub changed: bool,
+}
+
+impl Process {
+    /// Entries of a kind of region in memory and swap, and how many a window holds.
+    pub fn pages(&self) -> u64 {
+        self.regions
+            .iter()
+            .map(|region| u64::from(region.present) + u64::from(region.swapped))
+            .sum()
+    }
+}
+
+/// What was read of a machine.
+pub struct Snapshot {
+    /// Seconds since 1970.
+    pub time: u64,
+    /// The machine's name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Machine type, as `uname -m` has it.
+    pub machine: String,
+    /// Bytes in a page.
+    pub page: u64,
+    /// What could be seen of frames.
+    pub frames: Frames,
+    /// Seconds from the first process to the last.
+    pub duration: f64,
+    /// Seconds watched for which pages are used, 0 for none.
+    pub interval: f64,
+    /// What regions map.
+    pub files: Vec<Backing>,
+    /// Every process that was read, by number.
+    pub processes: Vec<Process>,
+    /// Every different table.
+    pub tables: Tables,
+    /// What each table holds, by its name.
+    pub stats: Vec<TableStats>,
+    /// Processes that were not read.
+    pub skipped: Vec<Skipped>,
+    /// Processes whose huge pages had to be told from small ones by their sum in smaps.
+    pub huge_by_sum: u32,
+}
+
+impl Snapshot {
+    /// Entries in a table, which is also the pages that one covers.
+    pub fn slots(&self) -> u64 {
+        self.page / 8
+    }
+
+    /// What a table holds.
+    pub fn stats(&self, id: TableId) -> &TableStats {
+        &self.stats[id as usize]
+    }
+}

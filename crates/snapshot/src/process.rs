@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who a process is: what `/proc/PID/{stat,status,cgroup,cmdline,exe}` say.
+
+use crate::Paths;
+use procfs::process::{MemoryMap, MemoryMaps, Stat, Status};
+use procfs::{FromBufRead, FromRead, ProcError, ProcResult, ProcessCGroups};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::panic::AssertUnwindSafe;
+
+/// Who a process is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number.
+    pub pid: i32,
+    /// Its parent's.
+    pub ppid: i32,
+    /// Clock ticks from boot to its start: tells it from a later process of the same number.
+    pub start_time: u64,
+    /// Effective user.
+    pub uid: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// Path of the program; empty where that may not be read.
+    pub exe: String,
+    /// Its command line, words separated by a space.
+    pub command: String,
+    /// Its control group: of version 2 if it is in one, else the deepest of version 1.
+    pub cgroup: String,
+    /// What the kernel says its page tables of all levels take, in bytes.
+    pub table_bytes: u64,
+}
+
+/// Why a process is not in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// It ended before it was read to its end.
+    Vanished,
+    /// We may not read it.
+    Refused,
+    /// It shares the whole address space of another one (`CLONE_VM`), which is counted.
+    SharesMemoryOf(i32),
+    /// Its files could not be read or understood.
+    Unreadable(String),
+}
+
+/// A process that is not in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its number.
+    pub pid: i32,
+    /// Its name, where that was known.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Reason::Vanished,
+            Some(libc::EACCES | libc::EPERM) => Reason::Refused,
+            _ => Reason::Unreadable(error.to_string()),
+        }
+    }
+}
+
+impl From<ProcError> for Reason {
+    fn from(error: ProcError) -> Self {
+        match error {
+            ProcError::NotFound(_) => Reason::Vanished,
+            ProcError::PermissionDenied(_) => Reason::Refused,
+            ProcError::Io(error, _) => error.into(),
+            other => Reason::Unreadable(other.to_string()),
+        }
+    }
+}
+
+/// Numbers of all processes, in order.
+pub fn list(paths: &Paths) -> io::Result<Vec<i32>> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir(paths.proc())? {
+        if let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        {
+            pids.push(pid);
+        }
+    }
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Reads who `pid` is; `None` for a kernel thread, which has no memory of its own.
+pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
+    let stat = stat(paths, pid)?;
+    let status = read(paths, pid, "status")?;
+    let status = String::from_utf8_lossy(&status);
+    let status = parse("status", || Status::from_buf_read(status.as_bytes()))?;
+    // Kernel threads have no VmSize, and neither has a process that has ended and is not reaped.
+    if status.vmsize.is_none() {
+        return match stat.state {
+            'Z' | 'X' => Err(Reason::Vanished),
+            _ => Ok(None),
+        };
+    }
+    let dir = paths.pid(pid);
+    let exe = std::fs::read_link(dir.join("exe"))
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let command = read(paths, pid, "cmdline").unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    let cgroup = read(paths, pid, "cgroup")
+        .ok()
+        .and_then(|bytes| parse("cgroup", || ProcessCGroups::from_buf_read(bytes.as_slice())).ok())
+        .map(cgroup_of)
+        .unwrap_or_default();
+    Ok(Some(Identity {
+        pid,
+        ppid: stat.ppid,
+        start_time: stat.starttime,
+        uid: status.euid,
+        name: stat.comm,
+        exe,
+        command: command.trim_end().to_string(),
+        cgroup,
+        table_bytes: status.vmpte.unwrap_or(0) * 1024,
+    }))
+}
+
+/// Parses `/proc/PID/stat`.
+pub fn stat(paths: &Paths, pid: i32) -> Result<Stat, Reason> {
+    let bytes = read(paths, pid, "stat")?;
+    parse("stat", || Stat::from_read(bytes.as_slice()))
+}
+
+/// The bytes of `/proc/PID/maps`.
+pub fn maps(paths: &Paths, pid: i32) -> Result<Vec<u8>, Reason> {
+    read(paths, pid, "maps")
+}
+
+/// Parses `/proc/PID/smaps`.
+pub fn smaps(paths: &Paths, pid: i32) -> Result<Vec<MemoryMap>, Reason> {
+    memory_maps(&read(paths, pid, "smaps")?)
+}
+
+/// Parses the lines of `/proc/PID/maps`, or with values those of smaps.
+pub fn memory_maps(bytes: &[u8]) -> Result<Vec<MemoryMap>, Reason> {
+    // A file's name may be any bytes.
+    let text = String::from_utf8_lossy(bytes);
+    let maps = parse("maps", || MemoryMaps::from_buf_read(text.as_bytes()))?;
+    Ok(maps.into_iter().collect())
+}
+
+/// Runs a parser. Those of `procfs` trust the kernel's format, and parts of these files are in the
+/// hands of whoever is read: a path that looks like `/SYSV` and is not makes the parser panic,
+/// which must cost no more than that process.
+fn parse<T>(file: &str, parser: impl FnOnce() -> ProcResult<T>) -> Result<T, Reason> {
+    match std::panic::catch_unwind(AssertUnwindSafe(parser)) {
+        Ok(parsed) => Ok(parsed?),
+        Err(_) => Err(Reason::Unreadable(format!(
+            "{file} is not as the kernel writes it"
+        ))),
+    }
+}
+
+/// A value of `/proc/PID/smaps_rollup` in bytes, such as `Pss`.
+pub fn rollup(paths: &Paths, pid: i32) -> Result<std::collections::HashMap<String, u64>, Reason> {
+    let maps = memory_maps(&read(paths, pid, "smaps_rollup")?)?;
+    Ok(maps
+        .into_iter()
+        .next()
+        .map(|map| map.extension.map)
+        .unwrap_or_default())
+}
+
+fn read(paths: &Paths, pid: i32, file: &str) -> Result<Vec<u8>, Reason> {
+    Ok(std::fs::read(paths.pid(pid).join(file))?)
+}
+
+fn cgroup_of(groups: ProcessCGroups) -> String {
+    let unified = groups
+        .0
+        .iter()
+        .find(|group| group.hierarchy == 0 && group.pathname != "/");
+    let deepest = groups.0.iter().max_by_key(|group| group.pathname.len());
+    unified
+        .or(deepest)
+        .map(|group| group.pathname.clone())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn we_are_who_we_are() {
+        let paths = Paths::default();
+        let pid = std::process::id() as i32;
+        let me = identity(&paths, pid).unwrap().unwrap();
+        assert_eq!(me.pid, pid);
+        assert_eq!(me.exe, std::env::current_exe().unwrap().to_string_lossy());
+        assert!(me.table_bytes > 0);
+        assert!(list(&paths).unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_vanished() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(identity(&Paths::new(dir.path()), 5), Err(Reason::Vanished));
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Regions of address spaces: the lines of `/proc/PID/maps`.
+
+use crate::process::{self, Reason};
+use crate::word::{EXEC, READ, SHARED, WRITE};
+use hashbrown::HashMap;
+use procfs::process::{MMPermissions, MMapPath};
+use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
+
+/// Names a file of a snapshot.
+pub type FileId = u32;
+
+/// What a region maps: a file, or a name that the kernel gives to other memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Backing {
+    /// Device number as `/proc/PID/maps` has it.
+    pub device: (i32, i32),
+    /// 0 for memory without a file.
+    pub inode: u64,
+    /// Path, `[heap]` and the like, or nothing.
+    pub path: String,
+}
+
+impl Backing {
+    /// A file, or memory that is named like one (`memfd`, `SYSV…`, `/dev/zero`).
+    pub fn is_file(&self) -> bool {
+        self.inode != 0
+    }
+}
+
+/// All that regions map, each once.
+#[derive(Default)]
+pub struct Files {
+    inner: Mutex<(HashMap<Backing, FileId>, Vec<Backing>)>,
+}
+
+impl Files {
+    /// Names what a region maps.
+    pub fn name(&self, backing: Backing) -> FileId {
+        let mut inner = self
+            .inner
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(&id) = inner.0.get(&backing) {
+            return id;
+        }
+        let id = inner.1.len() as FileId;
+        inner.1.push(backing.clone());
+        inner.0.insert(backing, id);
+        id
+    }
+
+    /// All of them, in the order of their names.
+    pub fn finish(self) -> Vec<Backing> {
+        self.inner
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .1
+    }
+}
+
+/// What a region is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Code of the main program.
+    Program,
+    /// Code of another file.
+    Library,
+    /// Code that was made at run time.
+    Generated,
+    /// Mapped private and never written: constants, and files that are read.
+    File,
+    /// Private and writable pages of a file.
+    Data,
+    /// The heap.
+    Heap,
+    /// The first thread's stack.
+    Stack,
+    /// Other private memory without a file.
+    Anonymous,
+    /// `MAP_SHARED`.
+    Shared,
+    /// The kernel's: vdso and its data, and drivers'.
+    Special,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Kind; 10] = [
+        Kind::Program,
+        Kind::Library,
+        Kind::Generated,
+        Kind::File,
+        Kind::Data,
+        Kind::Heap,
+        Kind::Stack,
+        Kind::Anonymous,
+        Kind::Shared,
+        Kind::Special,
+    ];
+
+    /// Code.
+    pub fn code(self) -> bool {
+        matches!(self, Kind::Program | Kind::Library | Kind::Generated)
+    }
+
+    /// As shown.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Program => "program code",
+            Kind::Library => "library code",
+            Kind::Generated => "generated code",
+            Kind::File => "file, constants",
+            Kind::Data => "library data",
+            Kind::Heap => "heap",
+            Kind::Stack => "stack",
+            Kind::Anonymous => "anonymous",
+            Kind::Shared => "shared memory",
+            Kind::Special => "special",
+        }
+    }
+}
+
+/// A region of an address space. Addresses are in pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// First page.
+    pub start: u64,
+    /// Behind the last page.
+    pub end: u64,
+    /// Of the first page in the file, in pages.
+    pub offset: u64,
+    /// What it maps.
+    pub file: FileId,
+    /// `word::{READ, WRITE, EXEC, SHARED}`.
+    pub perms: u8,
+    /// What it is for.
+    pub kind: Kind,
+    /// Pages in memory, those of huge pages included.
+    pub present: u32,
+    /// Pages in swap.
+    pub swapped: u32,
+    /// Pages in memory that are anonymous.
+    pub anonymous: u32,
+    /// Pages used in the interval, where one was watched.
+    pub referenced: Option<u32>,
+    /// Windows of 64 KB with at least one page in memory.
+    pub small_windows: u32,
+    /// Windows of 2 MB with at least one page in memory.
+    pub large_windows: u32,
+}
+
+impl Region {
+    /// Pages of address space.
+    pub fn pages(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Private and writable.
+    pub fn data(&self) -> bool {
+        self.perms & (WRITE | SHARED) == WRITE
+    }
+}
+
+/// Parses `/proc/PID/maps`; regions come sorted and do not overlap.
+///
+/// `exe` is the program's path, which tells its code from libraries'.
+pub fn parse(bytes: &[u8], page: u64, exe: &str, files: &Files) -> Result<Vec<Region>, Reason> {
+    let mut regions: Vec<Region> = Vec::new();
+    for map in process::memory_maps(bytes)? {
+        // Not in the process's own tables, and at an address that is none.
+        if matches!(map.pathname, MMapPath::Vsyscall) {
+            continue;
+        }
+        let (start, end) = (map.address.0 / page, map.address.1 / page);
+        if end <= start || regions.last().is_some_and(|last| last.end > start) {
+            return Err(Reason::Unreadable(format!(
+                "maps has a region that is empty or out of order at {:x}",
+                map.address.0
+            )));
+        }
+        let perms = perms_of(map.perms);
+        let backing = Backing {
+            device: map.dev,
+            inode: map.inode,
+            path: path_of(&map.pathname),
+        };
+        let kind = kind_of(&backing, perms, exe);
+        regions.push(Region {
+            start,
+            end,
+            offset: map.offset / page,
+            file: files.name(backing),
+            perms,
+            kind,
+            present: 0,
+            swapped: 0,
+            anonymous: 0,
+            referenced: None,
+            small_windows: 0,
+            large_windows: 0,
+        });
+    }
+    Ok(regions)
+}
+
+fn perms_of(perms: MMPermissions) -> u8 {
+    [
+        (MMPermissions::READ, READ),
+        (MMPermissions::WRITE, WRITE),
+        (MMPermissions::EXECUTE, EXEC),
+        (MMPermissions::SHARED, SHARED),
+    ]
+    .into_iter()
+    .filter(|(theirs, _)| perms.contains(*theirs))
+    .fold(0, |all, (_, ours)| all | ours)
+}
+
+fn path_of(path: &MMapPath) -> String {
+    match path {
+        MMapPath::Path(path) => path.to_string_lossy().into_owned(),
+        MMapPath::Heap => "[heap]".into(),
+        MMapPath::Stack => "[stack]".into(),
+        MMapPath::TStack(thread) => format!("[stack:{thread}]"),
+        MMapPath::Vdso => "[vdso]".into(),
+        MMapPath::Vvar => "[vvar]".into(),
+        MMapPath::Vsyscall => "[vsyscall]".into(),
+        MMapPath::Rollup => "[rollup]".into(),
+        MMapPath::Anonymous => String::new(),
+        MMapPath::Vsys(key) => format!("/SYSV{key:08x}"),
+        MMapPath::Other(name) => format!("[{name}]"),
+    }
+}
+
+fn kind_of(backing: &Backing, perms: u8, exe: &str) -> Kind {
+    let named = |name: &str| backing.path.starts_with(name);
+    if named("[vdso") || named("[vvar") || named("[uprobes") || named("[sigpage") {
+        Kind::Special
+    } else if perms & SHARED != 0 {
+        Kind::Shared
+    } else if perms & EXEC != 0 && !backing.is_file() {
+        Kind::Generated
+    } else if perms & EXEC != 0 && !exe.is_empty() && backing.path == exe {
+        Kind::Program
+    } else if perms & EXEC != 0 {
+        Kind::Library
+    } else if named("[heap") {
+        Kind::Heap
+    } else if named("[stack") {
+        Kind::Stack
+    } else if !backing.is_file() {
+        Kind::Anonymous
+    } else if perms & WRITE != 0 {
+        Kind::Data
+    } else {
+        Kind::File
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAPS: &str = "\
+55d0c0a00000-55d0c0a02000 r--p 00000000 fe:00 11                         /usr/bin/cat
+55d0c0a02000-55d0c0a07000 r-xp 00002000 fe:00 11                         /usr/bin/cat
+55d0c0a07000-55d0c0a08000 rw-p 00007000 fe:00 11                         /usr/bin/cat
+55d0c1b00000-55d0c1b21000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0000100000 rwxp 00000000 00:00 0 
+7f0000200000-7f0000300000 rw-s 00000000 00:01 7                          /dev/zero (deleted)
+7f0000400000-7f0000500000 r-xp 00001000 fe:00 12                         /usr/lib/a b.so
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]
+7ffc00040000-7ffc00042000 r-xp 00000000 00:00 0                          [vdso]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+";
+
+    #[test]
+    fn regions_have_their_kinds() {
+        let files = Files::default();
+        let regions = parse(MAPS.as_bytes(), 4096, "/usr/bin/cat", &files).unwrap();
+        let kinds: Vec<_> = regions.iter().map(|region| region.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                Kind::File,
+                Kind::Program,
+                Kind::Data,
+                Kind::Heap,
+                Kind::Generated,
+                Kind::Shared,
+                Kind::Library,
+                Kind::Stack,
+                Kind::Special
+            ]
+        );
+        assert_eq!((regions[1].offset, regions[1].pages()), (2, 5));
+        let files = files.finish();
+        assert_eq!(files.len(), 7);
+        assert_eq!(files[regions[6].file as usize].path, "/usr/lib/a b.so");
+    }
+
+    #[test]
+    fn regions_out_of_order_are_refused() {
+        let mut lines: Vec<_> = MAPS.lines().collect();
+        lines.swap(1, 4);
+        let text = lines.join("\n");
+        let error = parse(text.as_bytes(), 4096, "", &Files::default()).unwrap_err();
+        assert!(matches!(error, Reason::Unreadable(_)), "{error:?}");
+    }
+
+    #[test]
+    fn a_path_that_looks_like_shared_memory_is_no_panic() {
+        let line = b"1000-2000 r--p 00000000 fe:00 5    /SYSVno\n";
+        let error = parse(line, 4096, "", &Files::default()).unwrap_err();
+        assert!(matches!(error, Reason::Unreadable(_)), "{error:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_maps_never_panic(cut in 0usize..900, at in 0usize..900, byte: u8) {
+            let mut bytes = MAPS.as_bytes().to_vec();
+            let place = at % bytes.len();
+            bytes[place] = byte;
+            bytes.truncate(cut.max(1));
+            let _ = parse(&bytes, 4096, "/usr/bin/cat", &Files::default());
+        }
+    }
+}

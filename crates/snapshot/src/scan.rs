@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads all processes that are wanted into one snapshot.
+
+use crate::Paths;
+use crate::frames::{self, FrameMap};
+use crate::model::{Frames, Process, Snapshot};
+use crate::pace::Pace;
+use crate::pagemap::Pagemap;
+use crate::process::{self, Identity, Reason, Skipped};
+use crate::region::Files;
+use crate::store::{Store, TableId, Tables};
+use crate::walk::{Walked, Walker};
+use crate::word::raw;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime};
+use thiserror::Error;
+
+/// Why there is no snapshot at all.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The list of processes cannot be read.
+    #[error("cannot list the processes in {path}: {source}; is /proc mounted?")]
+    List {
+        /// The tree.
+        path: String,
+        /// What happened.
+        source: std::io::Error,
+    },
+    /// kpageflags or kpagecount broke off.
+    #[error("cannot read what frames hold from {path}/kpageflags and kpagecount: {source}")]
+    Frames {
+        /// The tree.
+        path: String,
+        /// What happened.
+        source: std::io::Error,
+    },
+}
+
+/// What to scan and how.
+pub struct Options<'a> {
+    /// Where /proc is.
+    pub paths: Paths,
+    /// Says which of all processes are wanted.
+    #[allow(clippy::type_complexity)]
+    pub select: &'a (dyn Fn(&[Identity]) -> Vec<bool> + Sync),
+    /// Pages a second at most.
+    pub rate: Option<f64>,
+    /// Called after each process with how many are read, and of how many.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+}
+
+/// Scans. Processes that cannot be read are named in the snapshot; it fails only when nothing can.
+pub fn scan(options: &Options) -> Result<Snapshot, Error> {
+    let paths = &options.paths;
+    let started = Instant::now();
+    let time = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let (identities, mut skipped) = identities(paths)?;
+    let wanted = (options.select)(&identities);
+    let wanted: Vec<Identity> = identities
+        .into_iter()
+        .zip(wanted)
+        .filter_map(|(identity, wanted)| wanted.then_some(identity))
+        .collect();
+
+    let own = own_frame(paths);
+    let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
+    let walker = Walker {
+        paths,
+        store: &store,
+        files: &files,
+        page: crate::page_size(),
+        frames: own.visible,
+        zero: own.zero,
+        pace: &pace,
+    };
+    let (total, done) = (wanted.len(), AtomicUsize::new(0));
+    let walked: Vec<Result<Walked, Skipped>> = wanted
+        .into_par_iter()
+        .map(|identity| {
+            let (pid, name) = (identity.pid, identity.name.clone());
+            let walked = walker.walk(identity);
+            (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            walked.map_err(|reason| Skipped { pid, name, reason })
+        })
+        .collect();
+    let mut processes = Vec::with_capacity(walked.len());
+    let mut huge_by_sum = 0;
+    for walked in walked {
+        match walked {
+            Ok(walked) => {
+                huge_by_sum += u32::from(walked.huge_by_sum);
+                processes.push(walked.process);
+            }
+            Err(skip) => skipped.push(skip),
+        }
+    }
+    let tables = store.finish();
+    drop_doubles(&mut processes, &tables, &mut skipped);
+    skipped.sort_by_key(|skip| skip.pid);
+
+    let ids = tables.ids();
+    let map = if own.visible {
+        FrameMap::read(paths, &tables, &ids).map_err(|source| Error::Frames {
+            path: paths.proc().display().to_string(),
+            source,
+        })?
+    } else {
+        None
+    };
+    let mut stats = vec![frames::TableStats::default(); tables.bound()];
+    let slots = crate::page_size() / 8;
+    let counted: Vec<_> = ids
+        .par_iter()
+        .map(|&id| frames::stats(tables.words(id), slots, map.as_ref(), own.zero))
+        .collect();
+    for (id, counted) in ids.into_iter().zip(counted) {
+        stats[id as usize] = counted;
+    }
+    let uname = uname();
+    Ok(Snapshot {
+        time,
+        host: uname.host,
+        kernel: uname.kernel,
+        machine: uname.machine,
+        page: crate::page_size(),
+        frames: match (own.visible, map.is_some()) {
+            (true, true) => Frames::Visible,
+            (true, false) => Frames::NumbersOnly,
+            (false, _) => Frames::Hidden,
+        },
+        duration: started.elapsed().as_secs_f64(),
+        interval: 0.0,
+        files: files.finish(),
+        processes,
+        tables,
+        stats,
+        skipped,
+        huge_by_sum,
+    })
+}
+
+fn identities(paths: &Paths) -> Result<(Vec<Identity>, Vec<Skipped>), Error> {
+    let pids = process::list(paths).map_err(|source| Error::List {
+        path: paths.proc().display().to_string(),
+        source,
+    })?;
+    let (mut identities, mut skipped) = (Vec::new(), Vec::new());
+    for pid in pids {
+        // The scan itself would only count its own memory.
+        if paths.is_real() && pid == std::process::id() as i32 {
+            continue;
+        }
+        match process::identity(paths, pid) {
+            Ok(Some(identity)) => identities.push(identity),
+            Ok(None) => {}
+            Err(reason) => skipped.push(Skipped {
+                pid,
+                name: String::new(),
+                reason,
+            }),
+        }
+    }
+    Ok((identities, skipped))
+}
+
+/// Leaves out processes that share another's whole address space: they have equal tables, with
+/// pages in them that the kernel says are mapped once.
+fn drop_doubles(processes: &mut Vec<Process>, tables: &Tables, skipped: &mut Vec<Skipped>) {
+    let mut owners: HashMap<TableId, usize> = HashMap::new();
+    let mut doubles: HashMap<usize, i32> = HashMap::new();
+    for (place, process) in processes.iter().enumerate() {
+        for table in &process.tables {
+            let words = tables.words(table.id);
+            if !words
+                .iter()
+                .any(|word| word.exclusive() && word.frame() != 0)
+            {
+                continue;
+            }
+            let owner = *owners.entry(table.id).or_insert(place);
+            if owner != place {
+                if processes[owner].tables == process.tables {
+                    doubles.insert(place, processes[owner].identity.pid);
+                }
+                break;
+            }
+        }
+    }
+    let mut place = 0;
+    processes.retain(|process| {
+        let double = doubles.get(&place);
+        place += 1;
+        if let Some(&owner) = double {
+            skipped.push(Skipped {
+                pid: process.identity.pid,
+                name: process.identity.name.clone(),
+                reason: Reason::SharesMemoryOf(owner),
+            });
+        }
+        double.is_none()
+    });
+}
+
+struct OwnFrame {
+    visible: bool,
+    zero: Option<u64>,
+}
+
+/// Whether we see frames, from two pages of our own: one written, one only read. In a tree that
+/// is not the kernel's, they are visible if it has a kpageflags.
+fn own_frame(paths: &Paths) -> OwnFrame {
+    if !paths.is_real() {
+        return OwnFrame {
+            visible: paths.proc().join("kpageflags").exists(),
+            zero: None,
+        };
+    }
+    let length = 2 * crate::page_size() as usize;
+    let hidden = OwnFrame {
+        visible: false,
+        zero: None,
+    };
+    // SAFETY: a fresh private mapping at an address of the kernel's choice.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return hidden;
+    }
+    // SAFETY: both pages are ours, readable and writable; volatile so that they are touched.
+    unsafe {
+        memory.cast::<u8>().write_volatile(1);
+        memory.cast::<u8>().add(length / 2).read_volatile();
+    }
+    let mut entries = [0; 2];
+    let read = Pagemap::open(paths, std::process::id() as i32)
+        .and_then(|pagemap| pagemap.read(memory as u64 / crate::page_size(), &mut entries));
+    // SAFETY: the mapping from above, used by nobody any more.
+    unsafe { libc::munmap(memory, length) };
+    if !matches!(read, Ok(2)) || entries[0] & raw::FRAME == 0 {
+        return hidden;
+    }
+    let zero = entries[1] & raw::FRAME;
+    OwnFrame {
+        visible: true,
+        zero: (entries[1] & raw::PRESENT != 0 && zero != 0).then_some(zero),
+    }
+}
+
+struct Uname {
+    host: String,
+    kernel: String,
+    machine: String,
+}
+
+fn uname() -> Uname {
+    // SAFETY: all zeros is a valid utsname, which the call then fills.
+    let names = unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut names);
+        names
+    };
+    let text = |bytes: &[libc::c_char]| {
+        let bytes: Vec<u8> = bytes
+            .iter()
+            .take_while(|byte| **byte != 0)
+            .map(|byte| *byte as u8)
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Uname {
+        host: text(&names.nodename),
+        kernel: text(&names.release),
+        machine: text(&names.machine),
+    }
+}
