@@ -15,6 +15,7 @@
 
 #include "pages.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
@@ -279,6 +280,92 @@ static int objects_loaded(void)
 	return n;
 }
 
+/* --- the same in every run ------------------------------------------------------ */
+
+/*
+ * Libraries seed their hash tables with random numbers or the time, and then
+ * allocate, compare and touch otherwise in each run: a start-up differed by some
+ * entries and faults. The program's definitions come before the C library's.
+ */
+static uint64_t not_random = 88172645463325252;
+
+static void fill_not_random(void *p, size_t n)
+{
+	unsigned char *to = p;
+
+	while (n--) {
+		not_random ^= not_random << 13;
+		not_random ^= not_random >> 7;
+		not_random ^= not_random << 17;
+		*to++ = not_random;
+	}
+}
+
+ssize_t getrandom(void *p, size_t n, unsigned int flags)
+{
+	(void)flags;
+	fill_not_random(p, n);
+	return n;
+}
+
+int getentropy(void *p, size_t n)
+{
+	fill_not_random(p, n);
+	return 0;
+}
+
+void arc4random_buf(void *p, size_t n)
+{
+	fill_not_random(p, n);
+}
+
+uint32_t arc4random(void)
+{
+	uint32_t n;
+
+	fill_not_random(&n, sizeof(n));
+	return n;
+}
+
+/* The first second of 2026, where the guest's clock begins too. */
+time_t time(time_t *t)
+{
+	const time_t now = 1767225600;
+
+	if (t)
+		*t = now;
+	return now;
+}
+
+/*
+ * Read every library's file. A fault maps those of the pages around it that are in
+ * the page cache and up to date: which these are must not depend on how fast the
+ * disk was.
+ */
+static void libraries_cache(const struct loader *l)
+{
+	static char buffer[1 << 16];
+	DIR *dir = opendir(l->dir);
+	struct dirent *entry;
+
+	if (!dir)
+		die_errno(l->dir);
+	while ((entry = readdir(dir))) {
+		int fd;
+
+		if (!strstr(entry->d_name, ".so"))
+			continue;
+		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
+		/* A link to nowhere is no library. */
+		if (fd < 0)
+			continue;
+		while (read(fd, buffer, sizeof(buffer)) > 0)
+			;
+		close(fd);
+	}
+	closedir(dir);
+}
+
 /*
  * Load the list. The heap is made large enough first: neither layout may make
  * the C library fall back to mmap, or the two would differ in more than they say.
@@ -293,6 +380,10 @@ static void libraries_load(struct loader *l, struct regions *rs)
 	mallopt(M_MMAP_THRESHOLD, MB(64));
 	mallopt(M_TRIM_THRESHOLD, MB(1024));
 	free(malloc(1));
+	/* The interpreters' own names for what getrandom() is above. */
+	setenv("PYTHONHASHSEED", "0", 1);
+	setenv("PERL_HASH_SEED", "0", 1);
+	libraries_cache(l);
 
 	if (l->separate) {
 		l->window = map_own_tables(WINDOW, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);

@@ -159,10 +159,21 @@ pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Link {
     Static,
     Dynamic,
+}
+
+impl Link {
+    /// The compiler's arguments before and after the sources.
+    fn arguments(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Link::Static => (&["-O2", "-Wall", "-pthread", "-static"], &[]),
+            // What a program defines is found by the libraries that it loads.
+            Link::Dynamic => (&["-O2", "-Wall", "-pthread", "-rdynamic"], &["-ldl"]),
+        }
+    }
 }
 
 /// Compiles sources to one program unless it is newer in content than they and their headers.
@@ -174,15 +185,11 @@ fn compile(
     link: Link,
 ) -> Result<()> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let (before, after) = link.arguments();
     let mut hash = Hasher::new();
-    hash.part(
-        "link",
-        if link == Link::Static {
-            b"static"
-        } else {
-            b"dynamic"
-        },
-    );
+    for argument in before.iter().chain(after) {
+        hash.part("argument", argument.as_bytes());
+    }
     for file in sources
         .iter()
         .cloned()
@@ -199,14 +206,8 @@ fn compile(
         files::make_dir(dir)?;
     }
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-pthread", "-o"]).arg(target);
-    if link == Link::Static {
-        gcc.arg("-static");
-    }
-    gcc.args(sources);
-    if link == Link::Dynamic {
-        gcc.arg("-ldl");
-    }
+    gcc.args(before).arg("-o").arg(target);
+    gcc.args(sources).args(after);
     run_or_fail(
         &mut gcc,
         &lab.log(&format!("gcc-{name}")),
