@@ -1,28 +1,250 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the model counts.
+//!
+//! A core counts with plain integers. Processes and cohorts cost nothing while they run: when a
+//! core changes its process, what was counted since the last change goes to the one that leaves.
 
+use crate::format::SIZES_MAX;
 use serde::Serialize;
 
-/// The counters of a core, a process, a cohort or all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
-    /// Instructions executed.
-    pub instructions: u64,
-    /// Instruction fetches, as the source gave them.
-    pub fetches: u64,
-    /// Loads.
-    pub reads: u64,
-    /// Stores.
-    pub writes: u64,
+/// Levels of TLB.
+pub const TLB_LEVELS: usize = 2;
+/// Caches: L1I, L1D, the private L2, the shared last level.
+pub const CACHES: usize = 4;
+/// Levels of page tables.
+pub const TABLE_LEVELS: usize = crate::format::LEVELS_MAX;
+
+/// Sums and differences of counters, field by field.
+pub trait Tally {
+    /// Adds what was counted between `old` and `new`.
+    fn add_since(&mut self, new: &Self, old: &Self);
 }
 
-/// All that a machine counted, ready to be written as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// The model's name.
-    pub model: String,
-    /// All cores together.
-    pub total: Counters,
-    /// One a core.
-    pub cores: Vec<Counters>,
+impl Tally for u64 {
+    fn add_since(&mut self, new: &Self, old: &Self) {
+        *self += new - old;
+    }
+}
+
+impl<T: Tally, const N: usize> Tally for [T; N] {
+    fn add_since(&mut self, new: &Self, old: &Self) {
+        for (sum, (new, old)) in self.iter_mut().zip(new.iter().zip(old)) {
+            sum.add_since(new, old);
+        }
+    }
+}
+
+macro_rules! counters {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct $name { $($(#[$doc])* pub $field: $kind,)+ }
+
+        impl Tally for $name {
+            fn add_since(&mut self, new: &Self, old: &Self) {
+                $(self.$field.add_since(&new.$field, &old.$field);)+
+            }
+        }
+    };
+}
+
+counters! {
+    /// One level of TLB, one side, one page size.
+    TlbCounters {
+        /// Lookups that found a usable entry.
+        hits: u64,
+        /// Of these, on an entry that another process of the cohort brought in (ISCA'20 Figure 10b).
+        shared_hits: u64,
+        /// Of these, on a global entry that another address space brought in.
+        global_hits: u64,
+        /// Lookups that found none. Counted by the size of the page that was then found.
+        misses: u64,
+    }
+}
+
+counters! {
+    /// One cache.
+    CacheCounters {
+        /// Hits of the program's own accesses.
+        hits: u64,
+        /// Misses of the program's own accesses.
+        misses: u64,
+        /// Hits of the page walker (and of MaskPage reads).
+        walk_hits: u64,
+        /// Misses of the page walker (and of MaskPage reads).
+        walk_misses: u64,
+        /// Changed lines given to the next level.
+        writebacks: u64,
+        /// Lines given up because another core wrote to them, or because the shared cache below
+        /// gave them up.
+        invalidated: u64,
+    }
+}
+
+counters! {
+    /// Main memory.
+    MemoryCounters {
+        /// Lines read.
+        reads: u64,
+        /// Lines written back.
+        writes: u64,
+        /// Accesses to a row that was open.
+        row_hits: u64,
+        /// Accesses to a bank with no row open.
+        row_opens: u64,
+        /// Accesses to a bank with another row open.
+        row_conflicts: u64,
+    }
+}
+
+counters! {
+    /// Page faults, by what the access was and by why.
+    FaultCounters {
+        /// By fetches, loads, stores.
+        by_kind: [u64; 3],
+        /// No page was mapped.
+        not_present: u64,
+        /// The page did not allow it.
+        protection: u64,
+        /// A write to a page that a cohort shares (BabelFish's CoW page fault).
+        copy_on_write: u64,
+        /// The page's domain was closed (ARMv7).
+        domain: u64,
+        /// The page tables allowed the access after all: another core had just fixed them.
+        spurious: u64,
+        /// Instructions between each fault and its end.
+        instructions: u64,
+        /// Ticks in that time. See [`Counters::cycles`] for the unit.
+        ticks: u64,
+    }
+}
+
+counters! {
+    /// Page walks.
+    WalkCounters {
+        /// Walks begun: misses in the last level of TLB.
+        walks: u64,
+        /// Of these for fetches.
+        fetch_walks: u64,
+        /// Entries read through the caches, by level of the tables, the topmost first.
+        references: [u64; TABLE_LEVELS],
+        /// Entries found in the page-walk cache, by level.
+        cached: [u64; TABLE_LEVELS],
+        /// Lookups of the page-walk cache that failed.
+        cache_misses: u64,
+        /// MaskPages read (BabelFish).
+        mask_pages: u64,
+        /// Ticks from the beginning of each walk to its end, for fetches and for data.
+        ticks: [u64; 2],
+        /// Lines of page tables in each cache (L1I, L1D, private L2, shared last level), summed up
+        /// over the walks: divided by these it is the mean.
+        table_lines: [u64; CACHES],
+        /// Ticks that walks waited for the walker.
+        waiting: u64,
+    }
+}
+
+counters! {
+    /// BabelFish's own doings.
+    BabelFishCounters {
+        /// L2 TLB lookups that read a PC bitmask and took the long access time.
+        long_accesses: u64,
+        /// Lookups refused by the process's bit in a PC bitmask.
+        private_refusals: u64,
+        /// Lookups that met another process's owned entry.
+        owned_refusals: u64,
+        /// Places given in a `pid_list`.
+        pids_listed: u64,
+        /// MaskPages that ran out of places: the group went back to own translations.
+        overflows: u64,
+    }
+}
+
+counters! {
+    /// The counters of a core, a process, a cohort or all of them. Times are in ticks; a cycle has
+    /// [`Report::ticks_per_cycle`].
+    Counters {
+        /// Instructions executed.
+        instructions: u64,
+        /// Time, idle time left out.
+        ticks: u64,
+        /// Instruction fetches, as the source gave them.
+        fetches: u64,
+        /// Loads.
+        reads: u64,
+        /// Stores.
+        writes: u64,
+        /// By level (L1, L2), side (fetch, data) and number of the page size in the format.
+        tlb: [[[TlbCounters; SIZES_MAX]; 2]; TLB_LEVELS],
+        /// Walks.
+        walk: WalkCounters,
+        /// L1I, L1D, private L2, shared last level.
+        cache: [CacheCounters; CACHES],
+        /// Main memory.
+        memory: MemoryCounters,
+        /// Ticks the core waited for the translation of a fetch.
+        itlb_stall: u64,
+        /// Ticks it waited for the line of a fetch: instruction cache stall.
+        icache_stall: u64,
+        /// Ticks it waited for the translation of a load or store.
+        dtlb_stall: u64,
+        /// Ticks it waited for the line of a load, or for an MSHR.
+        dcache_stall: u64,
+        /// Page faults.
+        faults: FaultCounters,
+        /// Domain faults that the hardware would have taken on a translation left over by another
+        /// process (EuroSys'16 section 3.2.3). The guest under QEMU did not take them.
+        domain_faults: u64,
+        /// Changes of the address space or of its tag.
+        context_switches: u64,
+        /// TLB entries dropped by invalidations.
+        invalidated: u64,
+        /// TLB entries dropped at context switches.
+        switched_out: u64,
+        /// TLB entries dropped because the guest's own translation had changed.
+        stale: u64,
+        /// Accesses that no walk of the tables explains. They count as walks and fill no TLB.
+        unexplained: u64,
+        /// BabelFish.
+        babelfish: BabelFishCounters,
+    }
+}
+
+impl Counters {
+    /// Whole cycles.
+    pub fn cycles(&self, ticks_per_cycle: u64) -> u64 {
+        self.ticks / ticks_per_cycle
+    }
+
+    /// Misses of a TLB level (0 for L1) on one side (0 fetch, 1 data), all page sizes.
+    pub fn tlb_misses(&self, level: usize, side: usize) -> u64 {
+        self.tlb[level][side].iter().map(|size| size.misses).sum()
+    }
+
+    /// Hits of a TLB level on one side, all page sizes.
+    pub fn tlb_hits(&self, level: usize, side: usize) -> u64 {
+        self.tlb[level][side].iter().map(|size| size.hits).sum()
+    }
+
+    /// Hits on entries that another process of the cohort brought in.
+    pub fn tlb_shared_hits(&self, level: usize, side: usize) -> u64 {
+        self.tlb[level][side]
+            .iter()
+            .map(|size| size.shared_hits)
+            .sum()
+    }
+
+    /// A count for each thousand instructions; 0 without instructions.
+    pub fn per_kilo(&self, count: u64) -> f64 {
+        if self.instructions == 0 {
+            0.0
+        } else {
+            count as f64 * 1000.0 / self.instructions as f64
+        }
+    }
+
+    /// Adds the counters of another.
+    pub fn add(&mut self, other: &Self) {
+        self.add_since(other, &Self::default());
+    }
 }

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Descriptions of machines: TOML in, a checked [`Model`] out.
+//!
+//! A description may build on another (`base = "NAME"`): its tables are merged into the base's,
+//! its arrays replace the base's, and the tables named in `without` are left out. The fields are
+//! explained in `docs/model.md` and below.
 
+use crate::format::{Format, Test, page_size};
+use crate::order::Policy;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::{Path, PathBuf};
 
 /// A description that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// No built-in description has this name.
-    #[error("no model is called {name:?}; there are: {known}")]
+    #[error("no {what} is called {name:?}; there are: {known}")]
     Unknown {
+        /// "model" or "page-table format".
+        what: &'static str,
         /// What was asked for.
         name: String,
         /// The names there are.
@@ -23,49 +32,345 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// It is not TOML, or not a model.
-    #[error("the model {name:?} is not valid: {why}")]
+    #[error("the description {name:?} is not valid: {why}")]
     Invalid {
         /// Name or path of the description.
         name: String,
         /// Where and why.
         why: String,
     },
+    /// The machine asked for cannot be made of this model.
+    #[error("model {name:?}: {why}")]
+    Machine {
+        /// Name of the model.
+        name: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What tags TLB entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tag {
+    /// The model numbers the address spaces by their root: a PCID that never runs out of what the
+    /// source's processor may lack.
+    AddressSpace,
+    /// The hardware's own tag, as the guest's kernel gives it out (ARM ASID).
+    Hardware,
+    /// None: a change of the address space drops all but global entries.
+    None,
+}
+
+/// Timing of a core; see the module documentation of `time` for what the fields do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorePart {
+    /// Clock in MHz.
+    pub clock_mhz: u64,
+    /// Instructions issued a cycle.
+    pub issue_width: u64,
+    /// Entries of the reorder buffer; 0 executes in order.
+    pub rob: u64,
+}
+
+/// Which accesses a TLB array serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Instruction fetches.
+    Fetch,
+    /// Loads and stores.
+    Data,
+    /// Both: a unified array.
+    Both,
+}
+
+/// A page size in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct PageSize(#[serde(deserialize_with = "page_size")] pub u32);
+
+/// Ways: a number, or `"full"`.
+fn ways<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(usize),
+        Word(String),
+    }
+    match Either::deserialize(deserializer)? {
+        Either::Number(ways) if ways > 0 => Ok(ways),
+        Either::Word(word) if word == "full" => Ok(0),
+        _ => Err(D::Error::custom(
+            "ways must be a number above 0, or \"full\"",
+        )),
+    }
+}
+
+/// One TLB array.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbPart {
+    /// 1 or 2.
+    pub level: usize,
+    /// Which accesses.
+    pub side: Side,
+    /// Page sizes that it holds. Sizes that the page tables lack are ignored; a page for which a
+    /// level and side have no array is held as pieces of the largest smaller size.
+    pub pages: Vec<PageSize>,
+    /// Entries.
+    pub entries: usize,
+    /// Ways of a set, 0 (in TOML `"full"`) for fully associative.
+    #[serde(deserialize_with = "ways")]
+    pub ways: usize,
+    /// Access time in cycles; all arrays of a level and side have the same.
+    pub cycles: u64,
+    /// Which way goes.
+    #[serde(default)]
+    pub replacement: Policy,
+    /// Whether it is emptied at each context switch (micro TLBs of the Cortex-A9).
+    #[serde(default)]
+    pub flushed_on_switch: bool,
+}
+
+/// How a page-walk cache is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WalkCacheTag {
+    /// By the physical address of the entry, level by level from the root until one is missing.
+    Physical,
+    /// By virtual address and context: the longest prefix that is there is taken at once.
+    Virtual,
+}
+
+/// The page-walk cache.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCachePart {
+    /// How it is looked up.
+    pub tag: WalkCacheTag,
+    /// Entries of each level.
+    pub entries: usize,
+    /// Ways of a set, 0 (in TOML `"full"`) for fully associative.
+    #[serde(deserialize_with = "ways")]
+    pub ways: usize,
+    /// Access time in cycles.
+    pub cycles: u64,
+    /// Which way goes.
+    #[serde(default)]
+    pub replacement: Policy,
+}
+
+/// Where the walker's reads enter the cache hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WalkEntry {
+    /// Through the L1 data cache.
+    L1d,
+    /// At the level below it.
+    L2,
+}
+
+/// A cache.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachePart {
+    /// Size in KB.
+    pub kb: usize,
+    /// Ways of a set.
+    pub ways: usize,
+    /// Access time in cycles.
+    pub cycles: u64,
+    /// Misses it may have under way. The smallest number on the way to memory counts.
+    pub mshrs: usize,
+    /// Which way goes.
+    #[serde(default)]
+    pub replacement: Policy,
+}
+
+/// The cache hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachesPart {
+    /// Bytes of a line, the same in all caches.
+    pub line_bytes: u64,
+    /// Where the walker's reads enter.
+    pub walker_enters: WalkEntry,
+    /// Cycles to take a line from another core, beyond the shared cache's access time.
+    pub snoop_cycles: u64,
+    /// Instructions.
+    pub l1i: CachePart,
+    /// Data.
+    pub l1d: CachePart,
+    /// Private second level.
+    pub l2: Option<CachePart>,
+    /// Shared last level.
+    pub last: Option<CachePart>,
+}
+
+/// Main memory; times in its own clock.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryPart {
+    /// Clock of the bus in MHz.
+    pub clock_mhz: u64,
+    /// Channels.
+    pub channels: u64,
+    /// Ranks of a channel.
+    pub ranks: u64,
+    /// Banks of a rank.
+    pub banks: u64,
+    /// KB of an open row.
+    pub row_kb: u64,
+    /// From a column command to its data.
+    pub cas: u64,
+    /// To open a row.
+    pub rcd: u64,
+    /// To close one.
+    pub rp: u64,
+    /// Clocks that a line's data takes on the bus.
+    pub burst: u64,
+}
+
+/// BabelFish's address layout randomisation (ISCA'20 section IV-D).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aslr {
+    /// One layout a cohort: entries are shared in both levels of TLB.
+    Sw,
+    /// One layout a process: a transformation between the levels; L1 is not shared.
+    Hw,
+}
+
+/// BabelFish.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BabelFishPart {
+    /// Which of the two.
+    pub aslr: Aslr,
+    /// ASLR-HW: cycles of the transformation on each L1 TLB miss.
+    pub transform_cycles: u64,
+    /// L2 access time in cycles when the PC bitmask is read; the L2's own `cycles` is the short one.
+    pub long_cycles: u64,
+    /// Bits of the PC bitmask, and places in a `pid_list`: at most 32.
+    pub pc_bits: u32,
+    /// A table is owned when the entry that points to it passes one of these tests.
+    pub owned: Vec<Test>,
+    /// ORPC when that entry passes one of these. Left out: ORPC is taken from the MaskPage itself.
+    pub or_pc: Option<Vec<Test>>,
+}
+
+/// What the hardware does when an entry's domain is closed to the process (ARMv7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DomainCheck {
+    /// A domain fault, as ARM's does.
+    Fault,
+    /// No match: the improvement that EuroSys'16 section 3.2.3 ends with.
+    Miss,
+}
+
+/// Domains.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainsPart {
+    /// What a closed domain does.
+    pub check: DomainCheck,
+    /// Cycles that the handler of a domain fault takes, which a guest under QEMU never runs.
+    pub handler_cycles: u64,
 }
 
 /// A machine's description, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Model {
     /// Its name.
     pub name: String,
+    /// What it describes, in a sentence, with the source of its numbers.
+    pub about: String,
+    /// The page-table format that it was made for; a guest may use another
+    /// ([`Model::with_page_tables`]).
+    pub page_tables: String,
+    /// What tags TLB entries.
+    pub tag: Tag,
+    /// Whether a page fault drops the entries of its page (x86: Intel SDM volume 3, 4.10.4.1).
+    #[serde(default)]
+    pub fault_drops_page: bool,
+    /// The core.
+    pub core: CorePart,
+    /// TLB arrays.
+    pub tlb: Vec<TlbPart>,
+    /// Page-walk cache, if there is one.
+    pub walk_cache: Option<WalkCachePart>,
+    /// Caches.
+    pub cache: CachesPart,
+    /// Main memory.
+    pub memory: MemoryPart,
+    /// BabelFish, if the machine has it.
+    pub babelfish: Option<BabelFishPart>,
+    /// Domains, for formats that have them.
+    pub domains: Option<DomainsPart>,
+    /// The page-table format itself.
+    #[serde(skip)]
+    pub(crate) format: Option<Format>,
 }
+
+const BUILTIN: [(&str, &str); 7] = [
+    (
+        "babelfish-isca20",
+        include_str!("../models/babelfish-isca20.toml"),
+    ),
+    (
+        "babelfish-isca20-aslr-sw",
+        include_str!("../models/babelfish-isca20-aslr-sw.toml"),
+    ),
+    ("baseline", include_str!("../models/baseline.toml")),
+    ("larger-tlb", include_str!("../models/larger-tlb.toml")),
+    ("cortex-a9", include_str!("../models/cortex-a9.toml")),
+    ("pentium4", include_str!("../models/pentium4.toml")),
+    ("zen4", include_str!("../models/zen4.toml")),
+];
+
+/// How deep `base` may go.
+const BASES_MAX: usize = 8;
 
 impl Model {
     /// The names of the built-in descriptions.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        ["babelfish-isca20"].into_iter()
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// The text of a built-in description, to start a new one from.
+    pub fn builtin_text(name: &str) -> Result<&'static str, ModelError> {
+        BUILTIN
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| *text)
+            .ok_or_else(|| ModelError::Unknown {
+                what: "model",
+                name: name.to_owned(),
+                known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+            })
     }
 
     /// A built-in description.
     pub fn builtin(name: &str) -> Result<Self, ModelError> {
-        Ok(Self {
-            name: name.to_owned(),
-        })
+        Self::parse(name, Self::builtin_text(name)?)
     }
 
-    /// Parses a description; `name` is for its error messages.
-    pub fn parse(name: &str, _text: &str) -> Result<Self, ModelError> {
-        Ok(Self {
-            name: name.to_owned(),
-        })
+    /// Parses a description; `name` is for its error messages. A `base` is a built-in name.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ModelError> {
+        let table = with_base(name, text, None, BASES_MAX)?;
+        Self::from_table(name, table)
     }
 
-    /// Reads a description from a file.
+    /// Reads a description from a file. A `base` is a built-in name, or a path ending in `.toml`
+    /// beside the file.
     pub fn read(path: &Path) -> Result<Self, ModelError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ModelError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::parse(&path.display().to_string(), &text)
+        let name = path.display().to_string();
+        let table = with_base(&name, &read(path)?, path.parent(), BASES_MAX)?;
+        Self::from_table(&name, table)
     }
 
     /// A built-in name, or the path of a file if it contains a `/` or ends in `.toml`.
@@ -74,6 +379,255 @@ impl Model {
             Self::read(Path::new(name_or_path))
         } else {
             Self::builtin(name_or_path)
+        }
+    }
+
+    /// The same machine under page tables of another format, for a guest of another architecture.
+    /// Page sizes that its TLBs do not know are held in pieces.
+    pub fn with_page_tables(mut self, format: &str) -> Result<Self, ModelError> {
+        self.page_tables = format.to_owned();
+        self.format = Some(Format::builtin(format)?);
+        self.check().map_err(|why| ModelError::Machine {
+            name: self.name.clone(),
+            why,
+        })?;
+        Ok(self)
+    }
+
+    /// The page-table format.
+    pub fn format(&self) -> &Format {
+        self.format.as_ref().expect("set by every constructor")
+    }
+
+    fn from_table(name: &str, table: toml::Table) -> Result<Self, ModelError> {
+        let invalid = |why: String| ModelError::Invalid {
+            name: name.to_owned(),
+            why,
+        };
+        let mut model: Self = table
+            .try_into()
+            .map_err(|e: toml::de::Error| invalid(e.to_string()))?;
+        model.format = Some(Format::builtin(&model.page_tables)?);
+        model.check().map_err(invalid)?;
+        Ok(model)
+    }
+
+    /// What types cannot say.
+    fn check(&self) -> Result<(), String> {
+        let positive = |what: &str, value: u64| match value {
+            0 => Err(format!("{what} must be above 0")),
+            _ => Ok(()),
+        };
+        positive("core.clock_mhz", self.core.clock_mhz)?;
+        positive("memory.clock_mhz", self.memory.clock_mhz)?;
+        if !(1..=16).contains(&self.core.issue_width) || self.core.rob > 4096 {
+            return Err("core.issue_width must be 1 to 16 and core.rob at most 4096".to_owned());
+        }
+        self.check_tlbs()?;
+        if let Some(cache) = &self.walk_cache {
+            sets("walk_cache", cache.entries, cache.ways, cache.replacement)?;
+        }
+        if !self.cache.line_bytes.is_power_of_two() || !(16..=256).contains(&self.cache.line_bytes)
+        {
+            return Err("cache.line_bytes must be a power of two from 16 to 256".to_owned());
+        }
+        for (name, cache) in self.cache.parts() {
+            let lines = cache.kb * 1024 / self.cache.line_bytes as usize;
+            sets(
+                &format!("cache.{name}"),
+                lines,
+                cache.ways,
+                cache.replacement,
+            )?;
+            positive(&format!("cache.{name}.mshrs"), cache.mshrs as u64)?;
+        }
+        let memory = &self.memory;
+        for (name, value) in [
+            ("channels", memory.channels),
+            ("ranks", memory.ranks),
+            ("banks", memory.banks),
+            ("row_kb", memory.row_kb),
+        ] {
+            if !value.is_power_of_two() || value > 1024 {
+                return Err(format!("memory.{name} must be a power of two up to 1024"));
+            }
+        }
+        let times = [memory.cas, memory.rcd, memory.rp, memory.burst];
+        let latencies = self.cache.parts().map(|(_, cache)| cache.cycles);
+        let latencies = latencies
+            .chain(self.tlb.iter().map(|tlb| tlb.cycles))
+            .chain(times);
+        if latencies
+            .chain([self.cache.snoop_cycles])
+            .any(|time| time > 100_000)
+        {
+            return Err("no access time may be above 100000 clocks".to_owned());
+        }
+        if let Some(babelfish) = &self.babelfish {
+            if !(1..=32).contains(&babelfish.pc_bits) {
+                return Err("babelfish.pc_bits must be 1 to 32".to_owned());
+            }
+            if self.tag != Tag::AddressSpace {
+                return Err("babelfish needs tag = \"address-space\" for its PCID".to_owned());
+            }
+            if !self.tlb.iter().any(|tlb| tlb.level == 2) {
+                return Err("babelfish needs a level 2 TLB".to_owned());
+            }
+            if babelfish.owned.is_empty() {
+                return Err("babelfish.owned must name at least one test of bits".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tlbs(&self) -> Result<(), String> {
+        for tlb in &self.tlb {
+            let name = format!("the level {} TLB with {} entries", tlb.level, tlb.entries);
+            if !matches!(tlb.level, 1 | 2) {
+                return Err(format!("{name}: level must be 1 or 2"));
+            }
+            if tlb.pages.is_empty() {
+                return Err(format!("{name}: pages is empty"));
+            }
+            if tlb.entries > 16384 {
+                return Err(format!("{name}: at most 16384 entries"));
+            }
+            sets(&name, tlb.entries, tlb.ways, tlb.replacement)?;
+        }
+        for level in [1, 2] {
+            let arrays: Vec<_> = self.tlb.iter().filter(|tlb| tlb.level == level).collect();
+            if level == 2 && arrays.is_empty() {
+                continue;
+            }
+            let both = arrays.iter().filter(|tlb| tlb.side == Side::Both).count();
+            if both > 0 && (both < arrays.len() || level == 1) {
+                return Err(format!(
+                    "level {level}: arrays are for \"fetch\" and \"data\", or, in level 2, all for \"both\""
+                ));
+            }
+            for side in [Side::Fetch, Side::Data] {
+                let mine: Vec<_> = arrays
+                    .iter()
+                    .filter(|tlb| tlb.side == side || tlb.side == Side::Both)
+                    .collect();
+                let least = self.format().sizes()[0];
+                if !mine.iter().any(|tlb| tlb.pages.contains(&PageSize(least))) {
+                    return Err(format!(
+                        "level {level}: no array for {side:?} holds the smallest page size of {}",
+                        self.page_tables
+                    ));
+                }
+                if mine.iter().any(|tlb| tlb.cycles != mine[0].cycles) {
+                    return Err(format!(
+                        "level {level}: arrays of one side differ in cycles"
+                    ));
+                }
+                let sizes = || mine.iter().flat_map(|tlb| &tlb.pages);
+                for size in sizes() {
+                    if sizes().filter(|other| *other == size).count() > 1 {
+                        return Err(format!("level {level}: two arrays hold the same page size"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CachesPart {
+    /// The caches there are, by name.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &CachePart)> {
+        [("l1i", Some(&self.l1i)), ("l1d", Some(&self.l1d))]
+            .into_iter()
+            .chain([("l2", self.l2.as_ref()), ("last", self.last.as_ref())])
+            .filter_map(|(name, cache)| cache.map(|cache| (name, cache)))
+    }
+}
+
+/// Whether entries and ways make a power of two of sets.
+fn sets(name: &str, entries: usize, ways: usize, policy: Policy) -> Result<(), String> {
+    let ways = if ways == 0 { entries } else { ways };
+    if entries == 0 || entries % ways != 0 || !(entries / ways).is_power_of_two() {
+        return Err(format!(
+            "{name}: {entries} entries in {ways} ways do not make a power of two of sets"
+        ));
+    }
+    if policy == Policy::Plru && (!ways.is_power_of_two() || ways > 64) {
+        return Err(format!(
+            "{name}: plru needs ways that are a power of two, at most 64"
+        ));
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, ModelError> {
+    std::fs::read_to_string(path).map_err(|source| ModelError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The table that a text describes, its base's tables merged in.
+fn with_base(
+    name: &str,
+    text: &str,
+    folder: Option<&Path>,
+    deep: usize,
+) -> Result<toml::Table, ModelError> {
+    let invalid = |why: String| ModelError::Invalid {
+        name: name.to_owned(),
+        why,
+    };
+    let mut own: toml::Table = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+    let without = own.remove("without");
+    let Some(base) = own.remove("base") else {
+        return match without {
+            Some(_) => Err(invalid(
+                "`without` says nothing unless there is a `base`".to_owned(),
+            )),
+            None => Ok(own),
+        };
+    };
+    let Some(base) = base.as_str() else {
+        return Err(invalid("base must be the name of a model".to_owned()));
+    };
+    if deep == 0 {
+        return Err(invalid("its bases go in a circle, or too deep".to_owned()));
+    }
+    let mut merged = match folder {
+        Some(folder) if base.ends_with(".toml") => {
+            let path = folder.join(base);
+            with_base(
+                &path.display().to_string(),
+                &read(&path)?,
+                path.parent(),
+                deep - 1,
+            )?
+        }
+        _ => with_base(base, Model::builtin_text(base)?, None, deep - 1)?,
+    };
+    let left_out: Vec<String> = match without {
+        None => Vec::new(),
+        Some(list) => list
+            .try_into()
+            .map_err(|e: toml::de::Error| invalid(e.to_string()))?,
+    };
+    for key in left_out {
+        if merged.remove(&key).is_none() {
+            return Err(invalid(format!("without: the base has no {key:?}")));
+        }
+    }
+    merge(&mut merged, own);
+    Ok(merged)
+}
+
+fn merge(base: &mut toml::Table, own: toml::Table) {
+    for (key, value) in own {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
+            (_, value) => {
+                base.insert(key, value);
+            }
         }
     }
 }

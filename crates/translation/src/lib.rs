@@ -20,20 +20,33 @@
 //! machine.instructions(0, 4);
 //! machine.access(0, AccessKind::Read, 0x1234, Some(0x40_1234), 8);
 //! let report = machine.report();
-//! assert_eq!(report.cores[0].reads, 1);
+//! assert_eq!(report.total.reads, 1);
+//! assert_eq!(report.total.walks, 1);
+//! assert_eq!(report.total.unexplained, 0);
 //! ```
 //!
 //! How the model works, what it leaves out and how to add a design is in `docs/model.md`.
 
+pub(crate) mod assoc;
+pub mod babelfish;
+pub(crate) mod cache;
+pub mod census;
 pub mod counters;
 pub mod description;
+pub(crate) mod dram;
 pub mod event;
+pub mod format;
 pub mod machine;
 pub mod memory;
+pub mod order;
+pub mod report;
+pub mod time;
+pub(crate) mod tlb;
 pub mod trace;
 
-pub use counters::{Counters, Report};
+pub use counters::Counters;
 pub use description::{Model, ModelError};
 pub use event::{AccessKind, Context, Identity, Invalidation, Mark, Privilege, Segment, Sink};
 pub use machine::{Fault, Machine};
 pub use memory::{GuestMemory, SparseMemory};
+pub use report::Report;

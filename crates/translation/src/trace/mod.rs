@@ -1,17 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Traces: record the events of a run once, replay them under many descriptions.
+//!
+//! A trace holds the events of [`crate::Sink`] and, before the access that first needs them, the
+//! page-table entries that a walk reads (with the line around each), so that a replay needs no
+//! guest memory. The form, all numbers little endian:
+//!
+//! ```text
+//! 8 bytes   "COHORTTR"
+//! u16       version
+//! u32       length of the head, then that many bytes of TOML (`Header`), then u32 their CRC-32
+//! blocks:   u32 length unpacked (never 0), u32 length packed, u32 CRC-32 of the packed bytes,
+//!           the packed bytes (LZ4)
+//! end:      u32 0, u64 number of events, u32 CRC-32 of these eight bytes; nothing follows
+//! ```
+//!
+//! Every byte is under a checksum and the end is marked, so a file that was cut off, damaged or
+//! belongs to something else is refused. Inside a block, events are coded as in `code.rs`.
 
-use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
-use crate::machine::Machine;
-use crate::memory::{GuestMemory, SparseMemory};
-use std::io::{Read, Write};
+mod code;
+mod frame;
+mod reader;
+mod recorder;
+
+pub use reader::{Reader, replay};
+pub use recorder::Recorder;
+
+use std::io;
+
+/// The version of the form that is written, and the only one that is read.
+pub const VERSION: u16 = 1;
 
 /// What is wrong with a trace, or with writing one.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Reading or writing failed.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    #[error("trace: {0}")]
+    Io(#[from] io::Error),
+    /// It does not begin as a trace does.
+    #[error("this is not a trace of the translation model (it does not begin with COHORTTR)")]
+    Foreign,
+    /// It is a trace of another version.
+    #[error("the trace has version {found}, this program reads version {VERSION}: record it anew")]
+    Version {
+        /// The version it has.
+        found: u16,
+    },
+    /// It ends before its end mark.
+    #[error("the trace is truncated: it ends at byte {at}, {what}; record it anew")]
+    Truncated {
+        /// Where.
+        at: u64,
+        /// In the middle of what.
+        what: &'static str,
+    },
+    /// Its content is not what was written.
+    #[error("the trace is damaged at byte {at}: {what}; record it anew")]
+    Damaged {
+        /// Where its block begins.
+        at: u64,
+        /// How it is seen.
+        what: &'static str,
+    },
+    /// It is not for this machine.
+    #[error("the trace does not fit the machine: {0}")]
+    Unfit(String),
 }
 
 /// Facts about the run, kept at the head of a trace.
@@ -23,68 +75,4 @@ pub struct Header {
     pub page_tables: String,
     /// Free text: the experiment, the kernel, the workload.
     pub about: String,
-}
-
-/// A sink that writes what it is told to a trace, with the page-table entries that a replay will
-/// have to read. `M` is the guest's memory.
-pub struct Recorder<M, W: Write> {
-    memory: M,
-    out: W,
-}
-
-impl<M: GuestMemory, W: Write> Recorder<M, W> {
-    /// Begins a trace.
-    pub fn new(_header: &Header, memory: M, out: W) -> Result<Self, TraceError> {
-        Ok(Self { memory, out })
-    }
-
-    /// Ends it: only a trace that was finished can be replayed. Reports the first error there was.
-    pub fn finish(self) -> Result<W, TraceError> {
-        let _ = &self.memory;
-        Ok(self.out)
-    }
-}
-
-impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
-    fn instructions(&mut self, _: usize, _: u64) {}
-    fn access(&mut self, _: usize, _: AccessKind, _: u64, _: Option<u64>, _: u32) {}
-    fn fault(&mut self, _: usize, _: AccessKind, _: u64) {}
-    fn fault_done(&mut self, _: usize) {}
-    fn set_context(&mut self, _: usize, _: Context) {}
-    fn set_identity(&mut self, _: u64, _: Identity) {}
-    fn set_segments(&mut self, _: u64, _: &[Segment]) {}
-    fn private_copy(&mut self, _: u64, _: u64) {}
-    fn retire(&mut self, _: u64) {}
-    fn invalidate(&mut self, _: usize, _: Invalidation) {}
-    fn mark(&mut self, _: usize, _: Mark) {}
-}
-
-/// A trace being read.
-pub struct Reader<R: Read> {
-    header: Header,
-    _input: R,
-}
-
-impl<R: Read> Reader<R> {
-    /// Reads the head; refuses what is not a trace of this version.
-    pub fn new(input: R) -> Result<Self, TraceError> {
-        Ok(Self {
-            header: Header::default(),
-            _input: input,
-        })
-    }
-
-    /// The facts about the run.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-}
-
-/// Gives every event of a trace to a machine; returns how many accesses there were. Refuses a
-/// trace that is truncated or damaged with an error that says where.
-pub fn replay<R: Read>(
-    _reader: Reader<R>,
-    _machine: &mut Machine<SparseMemory>,
-) -> Result<u64, TraceError> {
-    Ok(0)
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How fast the model is on this machine: `cargo run --release -p translation --example bench`.
+//!
+//! The events are made up: on eight cores, two processes each of one cohort run blocks of code
+//! from 64 KB with jumps into 4 MB, and load and store in a hot 16 KB, a warm 1 MB and a cold 256 MB.
+//! It prints figures and asserts nothing about them.
+
+use std::time::Duration;
+use translation::{
+    AccessKind, Context, Identity, Machine, Model, Sink, SparseMemory,
+    trace::{Header, Reader, Recorder, replay},
+};
+
+/// Processor time so far, which other programs on the machine disturb less than the clock.
+fn cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos = text
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+const CORES: usize = 8;
+const BLOCKS: u64 = 3_000_000;
+const SPAN: u64 = 512 << 20;
+
+/// Tables of one address space: `SPAN` from 0, its frames from `frames`.
+fn map(memory: &mut SparseMemory, root: u64, frames: u64) {
+    memory.write_u64(root, (root + 0x1000) | 7);
+    memory.write_u64(root + 0x1000, (root + 0x2000) | 7);
+    for table in 0..SPAN >> 21 {
+        let at = root + 0x3000 + table * 0x1000;
+        memory.write_u64(root + 0x2000 + table * 8, at | 7);
+        for page in 0..512 {
+            memory.write_u64(at + page * 8, (frames + (table << 21) + (page << 12)) | 7);
+        }
+    }
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Gives the events to a sink; returns instructions and accesses.
+fn drive(sink: &mut impl Sink, roots: &[u64]) -> (u64, u64) {
+    let mut state = 1;
+    let (mut instructions, mut accesses) = (0, 0);
+    let mut code = [0u64; CORES];
+    for (number, &root) in roots.iter().enumerate() {
+        sink.set_identity(
+            root,
+            Identity {
+                process: number as u32 + 1,
+                cohort: 1,
+            },
+        );
+    }
+    for block in 0..BLOCKS {
+        // Slices as QEMU's round robin gives them.
+        let core = (block / 10_000) as usize % CORES;
+        let process = core * 2 + (block / 160_000) as usize % 2;
+        let frames = process as u64 * SPAN + (1 << 32);
+        if block % 10_000 == 0 {
+            let context = Context {
+                paging: true,
+                root: roots[process],
+                ..Context::default()
+            };
+            sink.set_context(core, context);
+        }
+        let dice = random(&mut state);
+        code[core] = match dice % 32 {
+            0 => (dice >> 8) % (4 << 20) & !15,
+            _ => (code[core] & !0xffff) | (code[core] + 32 + (dice >> 40) % 64) & 0xfff0,
+        };
+        let at = code[core];
+        sink.instructions(core, 6);
+        sink.access(core, AccessKind::Fetch, at, Some(frames + at), 24);
+        for load in 0..3u64 {
+            let dice = random(&mut state);
+            let at = match dice % 256 {
+                0 => (dice >> 8) % (256 << 20),
+                1..12 => (128 << 20) + (dice >> 8) % (1 << 20),
+                _ => (64 << 20) + (dice >> 8) % (16 << 10),
+            } & !7;
+            let kind = if load == 2 {
+                AccessKind::Write
+            } else {
+                AccessKind::Read
+            };
+            sink.access(core, kind, at, Some(frames + at), 8);
+        }
+        instructions += 6;
+        accesses += 4;
+    }
+    (instructions, accesses)
+}
+
+/// Prints the figures.
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut memory = SparseMemory::new();
+    let roots: Vec<u64> = (0..2 * CORES as u64)
+        .map(|process| (process + 1) << 24)
+        .collect();
+    for (number, &root) in roots.iter().enumerate() {
+        map(&mut memory, root, number as u64 * SPAN + (1 << 32));
+    }
+    println!(
+        "{:<26} {:>12} {:>12} {:>10}",
+        "model", "M instr/s", "M access/s", "L2 MPKI"
+    );
+    for name in Model::builtin_names() {
+        let model = Model::builtin(name)?;
+        let model = match name {
+            "cortex-a9" | "pentium4" => model.with_page_tables("x86-64")?,
+            _ => model,
+        };
+        let mut machine = Machine::new(&model, CORES, &memory)?;
+        let began = cpu_time();
+        let (instructions, accesses) = drive(&mut machine, &roots);
+        let seconds = (cpu_time() - began).as_secs_f64();
+        let report = machine.report();
+        let misses: u64 = ["fetch", "data"]
+            .map(|side| report.total.tlb_sum(2, side).2)
+            .iter()
+            .sum();
+        println!(
+            "{name:<26} {:>12.1} {:>12.1} {:>10.2}",
+            instructions as f64 / seconds / 1e6,
+            accesses as f64 / seconds / 1e6,
+            misses as f64 * 1000.0 / instructions as f64,
+        );
+    }
+    let about = Header {
+        cores: CORES,
+        page_tables: "x86-64".to_owned(),
+        about: String::new(),
+    };
+    let mut recorder = Recorder::new(&about, &memory, Vec::new())?;
+    let began = cpu_time();
+    let (_, accesses) = drive(&mut recorder, &roots);
+    let trace = recorder.finish()?;
+    println!(
+        "recorded {:.1} M accesses/s, {:.2} bytes an access",
+        accesses as f64 / (cpu_time() - began).as_secs_f64() / 1e6,
+        trace.len() as f64 / accesses as f64,
+    );
+    let model = Model::builtin("babelfish-isca20")?;
+    let mut machine = Machine::new(&model, CORES, SparseMemory::new())?;
+    let began = cpu_time();
+    replay(Reader::new(trace.as_slice())?, &mut machine)?;
+    println!(
+        "replayed {:.1} M accesses/s",
+        accesses as f64 / (cpu_time() - began).as_secs_f64() / 1e6
+    );
+    Ok(())
+}

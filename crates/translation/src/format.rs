@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Page-table formats: a description in TOML and the one walker that reads all of them.
+//!
+//! Bits are written as people do: a field is `"51:12"`, a test `"0=1 7=0"` (all of these bits), and
+//! a right is a list of tests of which one must hold.
+
+use crate::description::ModelError;
+use crate::event::Context;
+use crate::machine::Fault;
+use crate::memory::GuestMemory;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// Entries a walk reads at most.
+pub const LEVELS_MAX: usize = 5;
+/// Page sizes a format has at most.
+pub const SIZES_MAX: usize = 8;
+
+/// What an entry says about a page; the low bits of a TLB entry.
+pub mod attr {
+    /// May be written (in kernel mode).
+    pub const WRITE: u16 = 1;
+    /// May be used in user mode.
+    pub const USER: u16 = 1 << 1;
+    /// May be written in user mode.
+    pub const USER_WRITE: u16 = 1 << 2;
+    /// Instructions may not be fetched.
+    pub const NO_EXECUTE: u16 = 1 << 3;
+    /// Belongs to every address space.
+    pub const GLOBAL: u16 = 1 << 4;
+    /// BabelFish's O: owned by one process.
+    pub const OWNED: u16 = 1 << 5;
+    /// BabelFish's ORPC: some process has a private copy.
+    pub const OR_PC: u16 = 1 << 6;
+    /// Bits 8 to 11: the domain.
+    pub const DOMAIN_SHIFT: u32 = 8;
+    /// Bits 12 to 14: the number of the page size in the format.
+    pub const SIZE_SHIFT: u32 = 12;
+}
+
+/// The number of the page size in attribute bits.
+#[inline(always)]
+pub fn size_class(bits: u16) -> usize {
+    usize::from(bits >> attr::SIZE_SHIFT) % SIZES_MAX
+}
+
+/// Bits `high..=low` of an entry, in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    high: u32,
+    low: u32,
+}
+
+impl Field {
+    fn mask(self) -> u64 {
+        (u64::MAX >> (63 - self.high)) & (u64::MAX << self.low)
+    }
+    fn value(self, entry: u64) -> u64 {
+        (entry & self.mask()) >> self.low
+    }
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bad = || D::Error::custom(format!("{text:?} is not a bit field such as \"51:12\""));
+        let (high, low) = text.split_once(':').ok_or_else(bad)?;
+        let high: u32 = high.trim().parse().map_err(|_| bad())?;
+        let low: u32 = low.trim().parse().map_err(|_| bad())?;
+        if high > 63 || low > high {
+            Err(bad())
+        } else {
+            Ok(Self { high, low })
+        }
+    }
+}
+
+/// Bits that must all have the given values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    mask: u64,
+    value: u64,
+}
+
+impl Test {
+    /// Whether the entry passes.
+    #[inline]
+    pub fn holds(self, entry: u64) -> bool {
+        entry & self.mask == self.value
+    }
+}
+
+impl<'de> Deserialize<'de> for Test {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bad = || {
+            D::Error::custom(format!(
+                "{text:?} is not a test of bits such as \"0=1 7=0\""
+            ))
+        };
+        let mut test = Self { mask: 0, value: 0 };
+        for word in text.split_whitespace() {
+            let (bit, value) = word.split_once('=').ok_or_else(bad)?;
+            let bit: u32 = bit.parse().ok().filter(|&bit| bit < 64).ok_or_else(bad)?;
+            test.mask |= 1 << bit;
+            match value {
+                "0" => {}
+                "1" => test.value |= 1 << bit,
+                _ => return Err(bad()),
+            }
+        }
+        if test.mask == 0 { Err(bad()) } else { Ok(test) }
+    }
+}
+
+/// Parses `"4K"`, `"16M"`, `"1G"` into the power of two.
+pub(crate) fn size_shift(text: &str) -> Option<u32> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let unit = match unit {
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    let shift = number
+        .is_power_of_two()
+        .then(|| number.trailing_zeros() + unit)?;
+    (12..=40).contains(&shift).then_some(shift)
+}
+
+/// The name of a page size, the reverse of what descriptions write.
+pub(crate) fn size_name(shift: u32) -> String {
+    let (unit, name) = match shift {
+        30.. => (30, "G"),
+        20.. => (20, "M"),
+        _ => (10, "K"),
+    };
+    format!("{}{name}", 1u64 << (shift - unit))
+}
+
+/// Deserializes a page size such as `"4K"`.
+pub(crate) fn page_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    size_shift(&text)
+        .ok_or_else(|| D::Error::custom(format!("{text:?} is not a page size such as \"4K\"")))
+}
+
+fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    page_size(deserializer).map(Some)
+}
+
+/// How the root table is chosen among a context's registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Roots {
+    /// There is one (x86). Addresses are sign-extended.
+    One,
+    /// Bit 55 chooses (ARMv8: TTBR0 below, TTBR1 above).
+    TopBit,
+    /// The top N bits choose (ARMv7: TTBCR.N).
+    Split,
+}
+
+/// One kind of entry in a table.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kind {
+    /// The entry is of this kind when these bits hold. The first kind that fits is taken.
+    when: Test,
+    /// It points to a table: which bits are the table's address.
+    table: Option<Field>,
+    /// It maps a page of this size...
+    #[serde(default, deserialize_with = "optional_size")]
+    page: Option<u32>,
+    /// ...and these bits are the page's address.
+    frame: Option<Field>,
+    /// One of these makes 16 such entries one page (ARMv8's contiguous bit).
+    #[serde(default)]
+    contiguous: Vec<Test>,
+    /// Rights. For writing and user mode every level must agree, an empty list agrees; one level
+    /// is enough to forbid execution.
+    #[serde(default)]
+    writable: Vec<Test>,
+    #[serde(default)]
+    user: Vec<Test>,
+    #[serde(default)]
+    user_writable: Vec<Test>,
+    #[serde(default)]
+    no_execute: Vec<Test>,
+    #[serde(default)]
+    global: Vec<Test>,
+    /// Where the domain is (ARMv7); lower levels inherit it.
+    domain: Option<Field>,
+}
+
+/// One level of the tables, the root first.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Level {
+    name: String,
+    /// Which bits of the virtual address choose the entry.
+    index: Field,
+    entry: Vec<Kind>,
+}
+
+/// A page-table format.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Format {
+    /// Its name, as in a model's `page_tables`.
+    pub name: String,
+    /// Bytes of an entry: 4 or 8.
+    pub entry_bytes: u64,
+    /// Levels when a context does not say.
+    default_levels: usize,
+    roots: Roots,
+    /// Which bits of the root register are the table's address.
+    root_address: Field,
+    level: Vec<Level>,
+    /// The page sizes there are, as powers of two, ascending.
+    #[serde(skip)]
+    sizes: Vec<u32>,
+}
+
+/// An entry that a walk read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Its level in the format, 0 for the topmost.
+    pub level: usize,
+    /// Its physical address.
+    pub paddr: u64,
+    /// Its value.
+    pub value: u64,
+}
+
+/// Where a walk ends when there is a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// Physical address of the page's first byte.
+    pub frame: u64,
+    /// Its size as a power of two.
+    pub shift: u32,
+    /// [`attr`] bits.
+    pub attr: u16,
+}
+
+/// A walk: what was read, and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    steps: [Step; LEVELS_MAX],
+    count: usize,
+    /// The page, or why there is none.
+    pub result: Result<Translation, Fault>,
+}
+
+impl Walk {
+    /// The entries that were read, the root's first.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps[..self.count]
+    }
+
+    /// The entry above the last one: it points to the table that holds the leaf.
+    pub fn above_leaf(&self) -> Option<Step> {
+        self.count.checked_sub(2).map(|above| self.steps[above])
+    }
+}
+
+fn any(tests: &[Test], entry: u64) -> bool {
+    tests.iter().any(|test| test.holds(entry))
+}
+
+fn agrees(tests: &[Test], entry: u64) -> bool {
+    tests.is_empty() || any(tests, entry)
+}
+
+const BUILTIN: [(&str, &str); 5] = [
+    ("x86-64", include_str!("../formats/x86-64.toml")),
+    ("x86-32", include_str!("../formats/x86-32.toml")),
+    ("x86-pae", include_str!("../formats/x86-pae.toml")),
+    ("armv7-short", include_str!("../formats/armv7-short.toml")),
+    ("armv8-4k", include_str!("../formats/armv8-4k.toml")),
+];
+
+impl Format {
+    /// The names of the built-in formats.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in format.
+    pub fn builtin(name: &str) -> Result<Self, ModelError> {
+        let text = BUILTIN
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| text);
+        let unknown = || ModelError::Unknown {
+            what: "page-table format",
+            name: name.to_owned(),
+            known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+        };
+        Self::parse(name, text.ok_or_else(unknown)?)
+    }
+
+    /// Parses a description; `name` is for its error messages.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ModelError> {
+        let invalid = |why: String| ModelError::Invalid {
+            name: name.to_owned(),
+            why,
+        };
+        let mut format: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        if !matches!(format.entry_bytes, 4 | 8) {
+            return Err(invalid("entry_bytes must be 4 or 8".to_owned()));
+        }
+        if format.level.is_empty() || format.level.len() > LEVELS_MAX {
+            return Err(invalid(format!("a format has 1 to {LEVELS_MAX} levels")));
+        }
+        if !(1..=format.level.len()).contains(&format.default_levels) {
+            return Err(invalid(
+                "default_levels must be 1 to the number of levels".to_owned(),
+            ));
+        }
+        let last = format.level.len() - 1;
+        let mut sizes = Vec::new();
+        for (depth, level) in format.level.iter().enumerate() {
+            for kind in &level.entry {
+                let whole = match (kind.table, kind.page, kind.frame) {
+                    (Some(_), None, None) => depth < last,
+                    (None, Some(_), Some(_)) => true,
+                    _ => false,
+                };
+                if !whole {
+                    return Err(invalid(format!(
+                        "an entry of level {:?} must have either `table` (not in the last level) or \
+                         both `page` and `frame`",
+                        level.name
+                    )));
+                }
+                if let Some(shift) = kind.page {
+                    sizes.push(shift);
+                    if !kind.contiguous.is_empty() {
+                        sizes.push(shift + 4);
+                    }
+                }
+            }
+            if level.index.high - level.index.low > 15 {
+                return Err(invalid(format!(
+                    "level {:?} has too many entries",
+                    level.name
+                )));
+            }
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() || sizes.len() > SIZES_MAX {
+            return Err(invalid(format!("a format has 1 to {SIZES_MAX} page sizes")));
+        }
+        format.sizes = sizes;
+        Ok(format)
+    }
+
+    /// The page sizes there are, as powers of two, ascending.
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+
+    /// How many levels the format has at most.
+    pub fn levels(&self) -> usize {
+        self.level.len()
+    }
+
+    /// The lowest bit of the virtual address that chooses an entry of this level: an entry covers
+    /// two to that power bytes.
+    pub fn level_shift(&self, level: usize) -> u32 {
+        self.level[level].index.low
+    }
+
+    /// For a page size: how much the entry above the leaf covers, as a power of two. `None` if the
+    /// leaf is in the topmost level.
+    pub fn above_shift(&self, size: u32) -> Option<u32> {
+        let holds = |kind: &Kind| match kind.page {
+            Some(page) => page == size || !kind.contiguous.is_empty() && page + 4 == size,
+            None => false,
+        };
+        let leaf = self
+            .level
+            .iter()
+            .position(|level| level.entry.iter().any(holds))?;
+        leaf.checked_sub(1).map(|above| self.level_shift(above))
+    }
+
+    /// The names of the levels, the topmost first.
+    pub fn level_names(&self) -> impl Iterator<Item = &str> {
+        self.level.iter().map(|level| level.name.as_str())
+    }
+
+    /// Whether entries have domains.
+    pub fn has_domains(&self) -> bool {
+        self.level
+            .iter()
+            .any(|level| level.entry.iter().any(|kind| kind.domain.is_some()))
+    }
+
+    /// Walks the tables in memory as the hardware would, without any cache in between.
+    pub fn walk<M: GuestMemory + ?Sized>(&self, memory: &M, context: &Context, vaddr: u64) -> Walk {
+        let mut walk = Walk {
+            steps: Default::default(),
+            count: 0,
+            result: Err(Fault::NotPresent),
+        };
+        let levels = match usize::from(context.levels) {
+            0 => self.default_levels,
+            levels => levels.min(self.level.len()),
+        };
+        let start = self.level.len() - levels;
+        let top = self.level[start].index.high;
+        let root = match self.roots {
+            Roots::One => {
+                let above = vaddr as i64 >> top;
+                if top < 32 && vaddr >> (top + 1) != 0 || top >= 32 && above != 0 && above != -1 {
+                    return walk;
+                }
+                context.root
+            }
+            Roots::TopBit => {
+                // The top byte may carry a tag; between it and the table's reach all is alike.
+                let upper = vaddr >> 55 & 1 == 1;
+                let above = (vaddr << 8) as i64 >> (8 + top + 1);
+                if above != -i64::from(upper) {
+                    return walk;
+                }
+                if upper {
+                    context.root_high
+                } else {
+                    context.root
+                }
+            }
+            Roots::Split => {
+                if vaddr >> (top + 1) != 0 {
+                    return walk;
+                }
+                let split = u32::from(context.split.min(7));
+                let low = split == 0 || vaddr >> (top + 1 - split) == 0;
+                if low { context.root } else { context.root_high }
+            }
+        };
+        let mut table = root & self.root_address.mask();
+        let mut attr = attr::WRITE | attr::USER | attr::USER_WRITE;
+        let mut domain = 0;
+        for (depth, level) in self.level.iter().enumerate().skip(start) {
+            let paddr = table + level.index.value(vaddr) * self.entry_bytes;
+            let read = match self.entry_bytes {
+                4 => memory.read_u32(paddr).map(u64::from),
+                _ => memory.read_u64(paddr),
+            };
+            let Some(value) = read else { return walk };
+            walk.steps[walk.count] = Step {
+                level: depth,
+                paddr,
+                value,
+            };
+            walk.count += 1;
+            let Some(kind) = level.entry.iter().find(|kind| kind.when.holds(value)) else {
+                return walk;
+            };
+            for (tests, right) in [
+                (&kind.writable, attr::WRITE),
+                (&kind.user, attr::USER),
+                (&kind.user_writable, attr::USER_WRITE),
+            ] {
+                if !agrees(tests, value) {
+                    attr &= !right;
+                }
+            }
+            if any(&kind.no_execute, value) {
+                attr |= attr::NO_EXECUTE;
+            }
+            if let Some(field) = kind.domain {
+                domain = field.value(value) as u16 & 15;
+            }
+            if let (Some(size), Some(frame)) = (kind.page, kind.frame) {
+                if any(&kind.global, value) {
+                    attr |= attr::GLOBAL;
+                }
+                let shift = if any(&kind.contiguous, value) {
+                    size + 4
+                } else {
+                    size
+                };
+                let class = self
+                    .sizes
+                    .iter()
+                    .position(|&known| known == shift)
+                    .unwrap_or(0);
+                // "1MB and 16MB pages are always in domain 0": a section says its own, which is 0
+                // in Linux; a supersection has no such field (ARMv7-A manual, B3.5.1).
+                walk.result = Ok(Translation {
+                    frame: value & frame.mask() & (u64::MAX << shift),
+                    shift,
+                    attr: attr | domain << attr::DOMAIN_SHIFT | (class as u16) << attr::SIZE_SHIFT,
+                });
+                return walk;
+            }
+            let Some(next) = kind.table else { return walk };
+            table = value & next.mask();
+        }
+        walk
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A machine from its description.
+
+use super::{BabelFish, Core, Fixed, Machine, Region};
+use crate::assoc::Assoc;
+use crate::babelfish::MaskPages;
+use crate::cache::{Hierarchy, Shape, Shapes};
+use crate::counters::Counters;
+use crate::description::{Aslr, CachePart, Model, ModelError, Side, TlbPart, WalkEntry};
+use crate::dram::Geometry;
+use crate::event::Context;
+use crate::format::SIZES_MAX;
+use crate::memory::GuestMemory;
+use crate::report::Requests;
+use crate::time::Clock;
+use crate::tlb::{Array, Tlb};
+use std::collections::HashMap;
+
+/// Cores that a machine has at most: a shared cache keeps one bit for each.
+pub const CORES_MAX: usize = 64;
+
+impl<M: GuestMemory> Machine<M> {
+    /// Makes a machine of `cores` cores (1 to 64) that walks the page tables in `memory`.
+    ///
+    /// A core begins with translation off ([`Context::default`]).
+    pub fn new(model: &Model, cores: usize, memory: M) -> Result<Self, ModelError> {
+        if !(1..=CORES_MAX).contains(&cores) {
+            let why = format!("{cores} cores were asked for; it has 1 to {CORES_MAX}");
+            return Err(ModelError::Machine {
+                name: model.name.clone(),
+                why,
+            });
+        }
+        let format = model.format().clone();
+        let fixed = fixed(model);
+        let mut above = [None; SIZES_MAX];
+        for (above, &size) in above.iter_mut().zip(format.sizes()) {
+            *above = format.above_shift(size);
+        }
+        let bits = model.babelfish.as_ref().map_or(0, |fish| fish.pc_bits);
+        let core = core(model);
+        let mut machine = Self {
+            last_core: 0,
+            cores: vec![core; cores],
+            caches: Hierarchy::new(&shapes(model), cores),
+            fixed,
+            format,
+            masks: MaskPages::new(bits, above),
+            memory,
+            time: 0,
+            spaces: Vec::new(),
+            by_root: HashMap::new(),
+            recycle: 0,
+            buckets: Vec::new(),
+            bucket_of: HashMap::new(),
+            region: Region::default(),
+            requests: Requests::default(),
+            check: false,
+            checked: 0,
+            mismatches: Vec::new(),
+            model: model.clone(),
+        };
+        // The address space of the time before the first context: root 0.
+        machine.change_identity(0, Default::default());
+        for core in 0..cores {
+            machine.renew(core);
+        }
+        Ok(machine)
+    }
+}
+
+fn ticks(model: &Model, cycles: u64) -> u64 {
+    cycles * model.core.issue_width
+}
+
+fn serves(part: &TlbPart, level: usize, side: usize) -> bool {
+    part.level == level + 1
+        && match part.side {
+            Side::Fetch => side == 0,
+            Side::Data => side == 1,
+            Side::Both => true,
+        }
+}
+
+fn fixed(model: &Model) -> Fixed {
+    let mut tlb_time = [[0; 2]; 2];
+    let mut flushed_on_switch = [[false; 2]; 2];
+    for level in 0..2 {
+        for side in 0..2 {
+            for part in model.tlb.iter().filter(|part| serves(part, level, side)) {
+                tlb_time[level][side] = ticks(model, part.cycles);
+                flushed_on_switch[level][side] |= part.flushed_on_switch;
+            }
+        }
+    }
+    let domains = model
+        .domains
+        .as_ref()
+        .filter(|_| model.format().has_domains());
+    Fixed {
+        ticks_per_cycle: model.core.issue_width,
+        tag: model.tag,
+        fault_drops_page: model.fault_drops_page,
+        tlb_time,
+        flushed_on_switch,
+        walk_cache: model
+            .walk_cache
+            .as_ref()
+            .map(|part| (part.tag, ticks(model, part.cycles))),
+        babelfish: model.babelfish.as_ref().map(|fish| BabelFish {
+            transform: ticks(model, fish.transform_cycles),
+            hw: fish.aslr == Aslr::Hw,
+            long: ticks(model, fish.long_cycles),
+            owned: fish.owned.clone(),
+            or_pc: fish.or_pc.clone(),
+        }),
+        domains: domains.map(|part| (part.check, ticks(model, part.handler_cycles))),
+        idle_after: ticks(model, super::IDLE_AFTER_CYCLES),
+    }
+}
+
+fn core(model: &Model) -> Core {
+    let tlb = |level: usize, side: usize| {
+        let arrays = model
+            .tlb
+            .iter()
+            .filter(|part| serves(part, level, side))
+            .map(|part| Array {
+                sizes: {
+                    let mut sizes: Vec<u32> = part.pages.iter().map(|size| size.0).collect();
+                    sizes.sort_unstable();
+                    sizes
+                },
+                entries: part.entries,
+                ways: if part.ways == 0 {
+                    part.entries
+                } else {
+                    part.ways
+                },
+                policy: part.replacement,
+            });
+        Tlb::new(&arrays.collect::<Vec<_>>())
+    };
+    let level2: Vec<&TlbPart> = model.tlb.iter().filter(|part| part.level == 2).collect();
+    let l2 = match level2.first() {
+        None => Vec::new(),
+        Some(part) if part.side == Side::Both => vec![tlb(1, 0)],
+        Some(_) => vec![tlb(1, 0), tlb(1, 1)],
+    };
+    let walk_cache = model.walk_cache.as_ref().map_or(Vec::new(), |part| {
+        let ways = if part.ways == 0 {
+            part.entries
+        } else {
+            part.ways
+        };
+        let level = Assoc::new(part.entries, ways, part.replacement);
+        vec![level; model.format().levels() - 1]
+    });
+    // One miss may not be under way in more places than the narrowest of them allows.
+    let on_the_way = model.cache.parts().filter(|&(name, _)| name != "l1i");
+    let mshrs = on_the_way.map(|(_, cache)| cache.mshrs).min().unwrap_or(1);
+    Core {
+        fast: false,
+        tags: [0; 2],
+        space: 0,
+        ccid: 0,
+        decide: [0; 3],
+        wanted: [0; 3],
+        l1: [tlb(0, 0), tlb(0, 1)],
+        l2,
+        walk_cache,
+        clock: Clock::new(model.core.rob, mshrs),
+        counters: Counters::default(),
+        given: Counters::default(),
+        idle: 0,
+        context: Context::default(),
+        faults: 0,
+        fault_instructions: 0,
+        fault_ticks: 0,
+    }
+}
+
+fn shapes(model: &Model) -> Shapes {
+    let shape = |part: &CachePart| Shape {
+        lines: part.kb * 1024 / model.cache.line_bytes as usize,
+        ways: part.ways,
+        policy: part.replacement,
+        latency: ticks(model, part.cycles),
+    };
+    let memory = &model.memory;
+    // Rounded up to whole ticks.
+    let clocks =
+        |clocks: u64| ticks(model, clocks * model.core.clock_mhz).div_ceil(memory.clock_mhz);
+    Shapes {
+        l1: [shape(&model.cache.l1i), shape(&model.cache.l1d)],
+        l2: model.cache.l2.as_ref().map(shape),
+        last: model.cache.last.as_ref().map(shape),
+        line_shift: model.cache.line_bytes.trailing_zeros(),
+        walk_in_l1d: model.cache.walker_enters == WalkEntry::L1d,
+        snoop: ticks(model, model.cache.snoop_cycles),
+        memory: Geometry {
+            banks: memory.channels * memory.ranks * memory.banks,
+            row_lines: (memory.row_kb * 1024 / model.cache.line_bytes).max(1),
+            hit: clocks(memory.cas),
+            closed: clocks(memory.rcd + memory.cas),
+            conflict: clocks(memory.rp + memory.rcd + memory.cas),
+            burst: clocks(memory.burst),
+        },
+    }
+}

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The model itself: cores with their TLBs, behind them the caches and memory they share.
+//!
+//! `mod.rs` has the parts and the events, `access.rs` the way of an access through TLBs and caches,
+//! `walk.rs` page walks, `spaces.rs` address spaces, processes and invalidations.
+
+mod access;
+mod build;
+mod spaces;
+mod walk;
+
+pub use build::CORES_MAX;
+
+use crate::assoc::Assoc;
+use crate::babelfish::MaskPages;
+use crate::cache::Hierarchy;
+use crate::counters::{Counters, Tally};
+use crate::description::{DomainCheck, Model, Tag, WalkCacheTag};
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
+use crate::format::{Format, Test, Walk, attr};
+use crate::memory::GuestMemory;
+use crate::report::{Counted, Requests};
+use crate::time::Clock;
+use crate::tlb::Tlb;
+use std::collections::HashMap;
+
+/// Why a translation is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No translation: an entry on the way is not present.
+    NotPresent,
+    /// The entry does not allow this kind of access.
+    Protection,
+    /// A write to a page that the entry maps read-only and the cohort shares: BabelFish's CoW page
+    /// fault (ISCA'20 Figure 8, step 6).
+    CopyOnWrite,
+    /// The domain of the entry is closed to this process (ARMv7).
+    Domain,
+}
+
+/// An access whose physical address the page tables do not explain.
+#[derive(Clone, Copy, Debug)]
+pub struct Mismatch {
+    /// The core.
+    pub core: usize,
+    /// The access.
+    pub kind: AccessKind,
+    /// Its virtual address.
+    pub vaddr: u64,
+    /// The physical address that the source gave.
+    pub paddr: Option<u64>,
+    /// What the tables say: the entries on the way and the result.
+    pub walk: Walk,
+}
+
+/// Mismatches that are kept for [`Machine::mismatches`].
+const MISMATCHES_KEPT: usize = 64;
+/// How many clock cycles a core may lag behind the others before it counts as having been idle.
+const IDLE_AFTER_CYCLES: u64 = 1_000_000;
+
+/// An address space: one root.
+#[derive(Clone, Debug)]
+struct Space {
+    root: u64,
+    /// The hardware tag it was last used with.
+    asid: u16,
+    identity: Identity,
+    ccid: u16,
+    segments: Vec<Segment>,
+    /// Whose counters it adds to.
+    bucket: usize,
+    /// Faults whose handling was interrupted by a context switch.
+    faults: u32,
+}
+
+/// One core.
+#[derive(Clone, Debug)]
+struct Core {
+    /// Whether a hit needs no more than tag, rights and address (see `access.rs`).
+    fast: bool,
+    /// The tags to look up with: L1 and L2.
+    tags: [u16; 2],
+    space: u16,
+    ccid: u16,
+    /// By kind of access: attribute bits that decide, and what they must be.
+    decide: [u16; 3],
+    wanted: [u16; 3],
+    l1: [Tlb; 2],
+    /// None, one for both sides, or two.
+    l2: Vec<Tlb>,
+    walk_cache: Vec<Assoc>,
+    clock: Clock,
+    counters: Counters,
+    /// The counters when they were last given to a process.
+    given: Counters,
+    /// Ticks that were idle.
+    idle: u64,
+    context: Context,
+    /// Faults being handled, and when the outermost began.
+    faults: u32,
+    fault_instructions: u64,
+    fault_ticks: u64,
+}
+
+/// Constants of the machine, in ticks where they are times.
+#[derive(Clone, Debug)]
+struct Fixed {
+    ticks_per_cycle: u64,
+    tag: Tag,
+    fault_drops_page: bool,
+    /// By level and side.
+    tlb_time: [[u64; 2]; 2],
+    flushed_on_switch: [[bool; 2]; 2],
+    walk_cache: Option<(WalkCacheTag, u64)>,
+    babelfish: Option<BabelFish>,
+    /// Domains are checked, and how.
+    domains: Option<(DomainCheck, u64)>,
+    idle_after: u64,
+}
+
+#[derive(Clone, Debug)]
+struct BabelFish {
+    /// ASLR-HW's transformation, and whether there is one.
+    transform: u64,
+    hw: bool,
+    long: u64,
+    owned: Vec<Test>,
+    or_pc: Option<Vec<Test>>,
+}
+
+/// Counters of a process, or of an address space of which the process is not known.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    pub identity: Identity,
+    /// 0 if the process is known.
+    pub root: u64,
+    pub counters: Counters,
+}
+
+/// The region of interest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Region {
+    /// Whether it ever began.
+    pub marked: bool,
+    /// Counters at its beginning, while it lasts: cores, buckets.
+    pub began: Option<(Vec<Counters>, Vec<Counters>)>,
+    /// The parts that are over.
+    pub cores: Vec<Counters>,
+    pub buckets: Vec<Counters>,
+}
+
+/// A modelled machine with its cores.
+#[derive(Clone, Debug)]
+pub struct Machine<M> {
+    last_core: usize,
+    cores: Vec<Core>,
+    caches: Hierarchy,
+    fixed: Fixed,
+    format: Format,
+    masks: MaskPages,
+    memory: M,
+    /// The farthest that any core's clock has come.
+    time: u64,
+    spaces: Vec<Space>,
+    by_root: HashMap<u64, u16>,
+    /// The next number of an address space to be given again when all are taken.
+    recycle: u16,
+    pub(crate) buckets: Vec<Bucket>,
+    bucket_of: HashMap<(Identity, u64), usize>,
+    pub(crate) region: Region,
+    pub(crate) requests: Requests,
+    check: bool,
+    checked: u64,
+    mismatches: Vec<Mismatch>,
+    pub(crate) model: Model,
+}
+
+impl<M: GuestMemory> Machine<M> {
+    /// The memory it was given.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The memory it was given, to be changed.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// How many cores it has.
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// The name of its page-table format.
+    pub fn page_tables(&self) -> &str {
+        &self.model.page_tables
+    }
+
+    /// Compares from now on every access that comes with a physical address to a walk of the
+    /// guest's tables: slow, for debugging. Without it only misses are compared.
+    pub fn check_every_access(&mut self, on: bool) {
+        self.check = on;
+        for core in 0..self.cores.len() {
+            self.renew(core);
+        }
+    }
+
+    /// How many accesses were compared by [`Self::check_every_access`].
+    pub fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// The first accesses that no walk explained, at most 64. A guest may cause some: between
+    /// changing an entry and flushing it, other cores use the old one.
+    pub fn mismatches(&self) -> &[Mismatch] {
+        &self.mismatches
+    }
+
+    /// Tries an access that may fail: what a test does that plays the operating system. Counts as
+    /// an access whether it succeeds or not. Returns the physical address. It must not cross a page.
+    pub fn attempt(&mut self, core: usize, kind: AccessKind, vaddr: u64) -> Result<u64, Fault> {
+        self.enter(core);
+        self.count(core, kind);
+        self.touch::<false>(core, kind, vaddr, None)
+    }
+
+    /// The ticks that a core's clock shows, idle time included; a cycle has
+    /// [`Self::ticks_per_cycle`].
+    pub fn now(&self, core: usize) -> u64 {
+        self.cores[core].clock.now
+    }
+
+    /// Ticks of a cycle: the issue width.
+    pub fn ticks_per_cycle(&self) -> u64 {
+        self.fixed.ticks_per_cycle
+    }
+
+    /// The counters of a core since the beginning, whatever was marked.
+    pub fn counters(&self, core: usize) -> Counters {
+        let core = &self.cores[core];
+        let mut counters = core.counters;
+        core.write_times(&mut counters);
+        counters
+    }
+
+    /// The TLBs of a core that serve a level (0 for L1) and side (0 fetch, 1 data), for a census.
+    pub(crate) fn tlb(&self, core: usize, level: usize, side: usize) -> Option<&Tlb> {
+        let core = &self.cores[core];
+        match level {
+            0 => Some(&core.l1[side]),
+            _ => core.l2.get(side.min(core.l2.len().saturating_sub(1))),
+        }
+    }
+
+    /// Whether both sides of the second level are one TLB.
+    pub(crate) fn unified(&self) -> bool {
+        self.cores[0].l2.len() == 1
+    }
+
+    pub(crate) fn caches(&self) -> &Hierarchy {
+        &self.caches
+    }
+
+    pub(crate) fn format(&self) -> &Format {
+        &self.format
+    }
+
+    /// The identity of an address space, by its number in a TLB entry.
+    pub(crate) fn identity(&self, space: u16) -> (Identity, u64) {
+        let space = &self.spaces[usize::from(space)];
+        (space.identity, space.root)
+    }
+
+    /// The next event is of this core. A core that was left behind by more than a time slice of
+    /// any source was idle: its clock catches up.
+    #[inline(always)]
+    fn enter(&mut self, core: usize) {
+        if core != self.last_core {
+            self.change_core(core);
+        }
+    }
+
+    #[inline(never)]
+    fn change_core(&mut self, core: usize) {
+        self.time = self.time.max(self.cores[self.last_core].clock.now);
+        self.last_core = core;
+        let core = &mut self.cores[core];
+        if self.time.saturating_sub(core.clock.now) > self.fixed.idle_after {
+            core.clock.drain();
+            core.idle += core.clock.skip_to(self.time);
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, core: usize, kind: AccessKind) {
+        let counters = &mut self.cores[core].counters;
+        match kind {
+            AccessKind::Fetch => counters.fetches += 1,
+            AccessKind::Read => counters.reads += 1,
+            AccessKind::Write => counters.writes += 1,
+        }
+    }
+
+    /// Gives what a core counted since the last time to the process that runs on it.
+    fn settle(&mut self, core: usize) {
+        let core = &mut self.cores[core];
+        let mut counters = core.counters;
+        core.write_times(&mut counters);
+        core.counters = counters;
+        let bucket = self.spaces[usize::from(core.space)].bucket;
+        self.buckets[bucket]
+            .counters
+            .add_since(&core.counters, &core.given);
+        core.given = core.counters;
+    }
+
+    fn settle_all(&mut self) {
+        for core in 0..self.cores.len() {
+            self.settle(core);
+        }
+    }
+
+    /// The counters of the region of interest, or of all time if none was marked; what runs now
+    /// included.
+    pub(crate) fn counted(&self) -> Counted {
+        let mut cores: Vec<Counters> = self.cores.iter().map(|core| core.counters).collect();
+        let mut buckets: Vec<Counters> = self.buckets.iter().map(|b| b.counters).collect();
+        for (core, counters) in self.cores.iter().zip(&mut cores) {
+            core.write_times(counters);
+            let bucket = self.spaces[usize::from(core.space)].bucket;
+            buckets[bucket].add_since(counters, &core.given);
+        }
+        if self.region.marked {
+            (cores, buckets) = self.region_sums(&cores, &buckets);
+        }
+        let named = self.buckets.iter().zip(buckets);
+        let buckets = named
+            .map(|(bucket, sum)| (bucket.identity, bucket.root, sum))
+            .collect();
+        Counted {
+            cores,
+            buckets,
+            requests: None,
+        }
+    }
+
+    fn region_start(&mut self) {
+        self.settle_all();
+        if !self.region.marked {
+            self.region.marked = true;
+            self.requests.clear();
+        }
+        if self.region.began.is_none() {
+            let cores = self.cores.iter().map(|core| core.counters).collect();
+            let buckets = self.buckets.iter().map(|bucket| bucket.counters).collect();
+            self.region.began = Some((cores, buckets));
+        }
+    }
+
+    fn region_stop(&mut self) {
+        self.settle_all();
+        if self.region.began.is_some() {
+            let cores: Vec<_> = self.cores.iter().map(|core| core.counters).collect();
+            let buckets: Vec<_> = self.buckets.iter().map(|bucket| bucket.counters).collect();
+            let (cores, buckets) = self.region_sums(&cores, &buckets);
+            self.region.cores = cores;
+            self.region.buckets = buckets;
+            self.region.began = None;
+        }
+    }
+
+    /// The counters of the region so far, when those of all time are `now`.
+    fn region_sums(&self, now: &[Counters], given: &[Counters]) -> (Vec<Counters>, Vec<Counters>) {
+        let none = Counters::default();
+        let mut cores = self.region.cores.clone();
+        let mut buckets = self.region.buckets.clone();
+        cores.resize(now.len(), none);
+        buckets.resize(given.len(), none);
+        if let Some((old_cores, old_buckets)) = &self.region.began {
+            for (number, sum) in cores.iter_mut().enumerate() {
+                sum.add_since(&now[number], &old_cores[number]);
+            }
+            for (number, sum) in buckets.iter_mut().enumerate() {
+                sum.add_since(&given[number], old_buckets.get(number).unwrap_or(&none));
+            }
+        }
+        (cores, buckets)
+    }
+}
+
+impl Core {
+    /// Writes what the clock knows into the counters.
+    fn write_times(&self, counters: &mut Counters) {
+        let stalls = self.clock.stalls();
+        counters.ticks = self.clock.now - self.idle;
+        counters.itlb_stall = stalls.fetch_translation;
+        counters.icache_stall = stalls.fetch_cache;
+        counters.dtlb_stall = stalls.data_translation;
+        counters.dcache_stall = stalls.data_cache;
+    }
+
+    /// Whether rights allow the access, domains aside.
+    #[inline(always)]
+    fn allows(&self, bits: u16, kind: AccessKind) -> bool {
+        bits & self.decide[kind as usize] == self.wanted[kind as usize]
+    }
+
+    /// The two bits of the DACR for an entry's domain.
+    fn domain(&self, bits: u16) -> u32 {
+        let domain = u32::from(bits >> attr::DOMAIN_SHIFT & 15);
+        self.context.dacr >> (2 * domain) & 3
+    }
+
+    fn l2_index(&self, side: usize) -> usize {
+        side.min(self.l2.len().saturating_sub(1))
+    }
+
+    /// What was counted in fault handling since it began, or was last looked at.
+    fn count_fault_handling(&mut self) {
+        let ticks = self.clock.now - self.idle;
+        self.counters.faults.instructions += self.counters.instructions - self.fault_instructions;
+        self.counters.faults.ticks += ticks - self.fault_ticks;
+        self.begin_fault_handling();
+    }
+
+    fn begin_fault_handling(&mut self) {
+        self.fault_instructions = self.counters.instructions;
+        self.fault_ticks = self.clock.now - self.idle;
+    }
+}
+
+impl<M: GuestMemory> Sink for Machine<M> {
+    #[inline]
+    fn instructions(&mut self, core: usize, count: u64) {
+        self.enter(core);
+        let core = &mut self.cores[core];
+        core.counters.instructions += count;
+        core.clock.advance(count);
+    }
+
+    #[inline]
+    fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
+        self.enter(core);
+        self.count(core, kind);
+        let last = vaddr.wrapping_add(u64::from(size.max(1)) - 1);
+        if (vaddr ^ last) >> self.caches.line_shift() == 0 {
+            let _ = self.touch::<true>(core, kind, vaddr, paddr);
+        } else {
+            self.access_split(core, kind, vaddr, paddr, last);
+        }
+    }
+
+    fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
+        self.enter(core);
+        let why = self.touch::<false>(core, kind, vaddr, None);
+        let fixed_drops = self.fixed.fault_drops_page;
+        let number = core;
+        let core = &mut self.cores[core];
+        let faults = &mut core.counters.faults;
+        faults.by_kind[kind as usize] += 1;
+        match why {
+            Err(Fault::NotPresent) => faults.not_present += 1,
+            Err(Fault::Protection) => faults.protection += 1,
+            Err(Fault::CopyOnWrite) => faults.copy_on_write += 1,
+            Err(Fault::Domain) => faults.domain += 1,
+            Ok(_) => faults.spurious += 1,
+        }
+        if core.faults == 0 {
+            core.begin_fault_handling();
+        }
+        core.faults += 1;
+        if fixed_drops {
+            self.drop_page(number, vaddr);
+        }
+    }
+
+    fn fault_done(&mut self, core: usize) {
+        self.enter(core);
+        let core = &mut self.cores[core];
+        if core.faults == 1 {
+            core.count_fault_handling();
+        }
+        core.faults = core.faults.saturating_sub(1);
+    }
+
+    fn set_context(&mut self, core: usize, context: Context) {
+        self.enter(core);
+        self.change_context(core, context);
+    }
+
+    fn set_identity(&mut self, root: u64, identity: Identity) {
+        self.change_identity(root, identity);
+    }
+
+    fn set_segments(&mut self, root: u64, segments: &[Segment]) {
+        self.change_segments(root, segments);
+    }
+
+    fn private_copy(&mut self, root: u64, vaddr: u64) {
+        self.copied_page(root, vaddr);
+    }
+
+    fn retire(&mut self, root: u64) {
+        self.retire_space(root);
+    }
+
+    fn invalidate(&mut self, core: usize, what: Invalidation) {
+        self.enter(core);
+        self.invalidate_in(core, what);
+    }
+
+    fn mark(&mut self, core: usize, mark: Mark) {
+        self.enter(core);
+        let now = self.cores[core].clock.now;
+        let counts = !self.region.marked || self.region.began.is_some();
+        match mark {
+            Mark::Start => self.region_start(),
+            Mark::Stop => self.region_stop(),
+            Mark::RequestBegin { id } => self.requests.begin(id, now),
+            Mark::RequestEnd { id } => {
+                self.requests
+                    .end(id, now, self.fixed.ticks_per_cycle, counts);
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Page walks: the walk caches, the caches behind them, and what the TLBs are filled with.
+
+use super::{Fault, MISMATCHES_KEPT, Machine, Mismatch};
+use crate::babelfish::Copied;
+use crate::cache::Request;
+use crate::description::WalkCacheTag;
+use crate::event::AccessKind;
+use crate::format::{LEVELS_MAX, Step, Translation, Walk, attr, size_class};
+use crate::memory::GuestMemory;
+use crate::tlb::Entry;
+
+impl<M: GuestMemory> Machine<M> {
+    /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since
+    /// the access began, of which `time` went before the walk. `vaddr` is the process's address,
+    /// `there` the one in its cohort's layout, which is the page tables'.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn walk_and_fill(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        there: u64,
+        paddr: Option<u64>,
+        certain: bool,
+        mut time: u64,
+    ) -> Result<(u64, u64), (Fault, u64)> {
+        let side = usize::from(kind != AccessKind::Fetch);
+        let walk = self
+            .format
+            .walk(&self.memory, &self.cores[core].context, there);
+        let (mask, mask_page) = self.table_ownership(core, &walk, there);
+        time += self.walk_time(core, kind, there, &walk, mask_page, time);
+        let result = walk
+            .result
+            .and_then(|page| self.permit(core, kind, page).map(|()| page));
+        let class = walk.result.map_or(0, |page| size_class(page.attr));
+        let has_l2 = !self.cores[core].l2.is_empty();
+        let counters = &mut self.cores[core].counters;
+        counters.tlb[0][side][class].misses += 1;
+        if has_l2 {
+            counters.tlb[1][side][class].misses += 1;
+        }
+        let translated = result.map(|page| page.frame | there & ((1 << page.shift) - 1));
+        let explained = match (translated, paddr) {
+            (Ok(found), Some(given)) => found == given,
+            (Ok(_), None) => true,
+            (Err(_), _) => false,
+        };
+        if certain && !explained {
+            // The guest used an entry that is no longer in its tables, or not yet.
+            counters.unexplained += 1;
+            if self.mismatches.len() < MISMATCHES_KEPT {
+                self.mismatches.push(Mismatch {
+                    core,
+                    kind,
+                    vaddr,
+                    paddr,
+                    walk,
+                });
+            }
+            return Ok((paddr.unwrap_or(vaddr), time));
+        }
+        let page = result.map_err(|fault| (fault, time))?;
+        let mut bits = page.attr;
+        let mut private = 0;
+        if self.fixed.babelfish.is_some() && bits & attr::GLOBAL == 0 {
+            match mask {
+                None => bits |= attr::OWNED,
+                Some(0) => {}
+                Some(mask) => {
+                    bits |= attr::OR_PC;
+                    private = mask;
+                }
+            }
+        }
+        let entry = Entry {
+            page: there & !((1 << page.shift) - 1),
+            frame: page.frame,
+            shift: page.shift,
+            attr: bits,
+            owner: self.cores[core].space,
+            private,
+        };
+        if has_l2 {
+            self.fill(core, 1, side, there, there, &entry);
+        }
+        self.fill(core, 0, side, vaddr, there, &entry);
+        Ok((page.frame | there & ((1 << page.shift) - 1), time))
+    }
+
+    /// Whether rights and domain of a page allow the access.
+    fn permit(&self, core: usize, kind: AccessKind, page: Translation) -> Result<(), Fault> {
+        let core = &self.cores[core];
+        if self.fixed.domains.is_some() {
+            match core.domain(page.attr) {
+                1 => {}
+                3 => return Ok(()),
+                _ => return Err(Fault::Domain),
+            }
+        }
+        if core.allows(page.attr, kind) {
+            Ok(())
+        } else {
+            Err(Fault::Protection)
+        }
+    }
+
+    /// BabelFish: the O and ORPC bits of the entry above the leaf, and what follows. `None` when
+    /// the page is owned, else its PC bitmask (0 when ORPC is clear), and the address of that
+    /// bitmask when the hardware reads it.
+    fn table_ownership(
+        &mut self,
+        core: usize,
+        walk: &Walk,
+        vaddr: u64,
+    ) -> (Option<u32>, Option<u64>) {
+        let none = (None, None);
+        let Some(fish) = &self.fixed.babelfish else {
+            return none;
+        };
+        let Ok(page) = walk.result else { return none };
+        let (ccid, space) = (self.cores[core].ccid, self.cores[core].space);
+        let Some(above) = walk.above_leaf() else {
+            return none;
+        };
+        if ccid == 0 || page.attr & attr::GLOBAL != 0 {
+            return none;
+        }
+        let class = size_class(page.attr);
+        let owned = fish.owned.iter().any(|test| test.holds(above.value));
+        let infers = fish.or_pc.is_none();
+        let or_pc = fish
+            .or_pc
+            .as_ref()
+            .map(|tests| tests.iter().any(|t| t.holds(above.value)));
+        if owned {
+            if infers && self.masks.seen_shared(ccid, class, vaddr) {
+                // Its cohort shares a table here and it does not.
+                self.copy_page(ccid, class, vaddr, space);
+            }
+            return none;
+        }
+        if self.masks.overflowed(ccid, class, vaddr) {
+            return none;
+        }
+        if infers {
+            self.masks.note_shared(ccid, class, vaddr);
+        }
+        let (mask, paddr) = self.masks.mask(ccid, class, vaddr);
+        match or_pc.unwrap_or(mask != 0) {
+            true => (Some(mask), Some(paddr)),
+            false => (Some(0), None),
+        }
+    }
+
+    /// The ticks that a walk takes, `after` ticks from now: the walker's, the walk caches' and the
+    /// caches'.
+    fn walk_time(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        walk: &Walk,
+        mask_page: Option<u64>,
+        after: u64,
+    ) -> u64 {
+        let waiting = self.cores[core].clock.walker_wait(after);
+        let mut time = waiting;
+        let steps = walk.steps();
+        // The last entry points to no further table, or to nothing.
+        let leaf = steps.len().saturating_sub(1);
+        let read_from = match self.fixed.walk_cache {
+            None => 0,
+            Some((tag, cycles)) => {
+                let (cached, lookups) = self.walk_cached(core, tag, vaddr, steps);
+                time += lookups * cycles;
+                cached
+            }
+        };
+        for (number, step) in steps.iter().enumerate().skip(read_from) {
+            let now = after + time;
+            let mut took = self.read_for_walk(core, step.paddr, now);
+            if number == leaf {
+                if let Some(paddr) = mask_page {
+                    // "The hardware accesses the MaskPage in parallel with the request for the
+                    // pte_t entry" (ISCA'20 Appendix).
+                    took = took.max(self.read_for_walk(core, paddr, now));
+                }
+            }
+            time += took;
+            self.cores[core].counters.walk.references[step.level] += 1;
+            if number < leaf {
+                self.cache_step(core, vaddr, step);
+            }
+        }
+        let this = &mut self.cores[core];
+        let side = usize::from(kind != AccessKind::Fetch);
+        let counters = &mut this.counters.walk;
+        counters.walks += 1;
+        counters.fetch_walks += u64::from(kind == AccessKind::Fetch);
+        counters.mask_pages += u64::from(mask_page.is_some());
+        counters.ticks[side] += time - waiting;
+        counters.waiting += waiting;
+        for (sum, lines) in counters
+            .table_lines
+            .iter_mut()
+            .zip(self.caches.table_lines(core))
+        {
+            *sum += lines;
+        }
+        this.clock.walker_taken(after + time);
+        time
+    }
+
+    fn read_for_walk(&mut self, core: usize, paddr: u64, after: u64) -> u64 {
+        let line = self.caches.line(paddr);
+        let this = &mut self.cores[core];
+        let now = this.clock.now + after;
+        self.caches
+            .access(core, Request::Walk, line, now, &mut this.counters)
+    }
+
+    fn walk_key(&self, core: usize, tag: WalkCacheTag, vaddr: u64, step: &Step) -> (u64, u64) {
+        match tag {
+            WalkCacheTag::Physical => {
+                let entry = step.paddr / self.format.entry_bytes;
+                (entry, entry)
+            }
+            WalkCacheTag::Virtual => {
+                let prefix = vaddr >> self.format.level_shift(step.level);
+                (
+                    prefix,
+                    prefix << 12 | u64::from(self.cores[core].space & 0xfff),
+                )
+            }
+        }
+    }
+
+    /// How many entries of the walk, the root's first, are in the walk caches, and how many
+    /// lookups that took. The last level of the tables has no walk cache.
+    fn walk_cached(
+        &mut self,
+        core: usize,
+        tag: WalkCacheTag,
+        vaddr: u64,
+        steps: &[Step],
+    ) -> (usize, u64) {
+        let last = self.format.levels() - 1;
+        let above = steps.iter().filter(|step| step.level < last).count();
+        let mut keys = [(0, 0); LEVELS_MAX];
+        for (key, step) in keys.iter_mut().zip(steps) {
+            *key = self.walk_key(core, tag, vaddr, step);
+        }
+        let this = &mut self.cores[core];
+        let counters = &mut this.counters.walk;
+        let mut look = |number: usize| {
+            let cache = &mut this.walk_cache[steps[number].level];
+            let (index, tag) = keys[number];
+            cache.hit(cache.set_of(index), tag).is_some()
+        };
+        match tag {
+            WalkCacheTag::Physical => {
+                // "Once the PWC has missed, it will not be accessed again in this page walk"
+                // (ISCA'20 section III-C).
+                let hits = (0..above).take_while(|&number| look(number)).count();
+                for step in &steps[..hits] {
+                    counters.cached[step.level] += 1;
+                }
+                let missed = hits < above;
+                counters.cache_misses += u64::from(missed);
+                (hits, hits as u64 + u64::from(missed))
+            }
+            WalkCacheTag::Virtual => {
+                // All levels at once; the deepest that is there saves all above it.
+                let deepest = (0..above).rev().find(|&number| look(number));
+                match deepest {
+                    Some(number) => counters.cached[steps[number].level] += 1,
+                    None => counters.cache_misses += 1,
+                }
+                (deepest.map_or(0, |number| number + 1), 1)
+            }
+        }
+    }
+
+    /// An entry that points to a table was read.
+    fn cache_step(&mut self, core: usize, vaddr: u64, step: &Step) {
+        let Some((tag, _)) = self.fixed.walk_cache else {
+            return;
+        };
+        let (index, key) = self.walk_key(core, tag, vaddr, step);
+        let Some(cache) = self.cores[core].walk_cache.get_mut(step.level) else {
+            return;
+        };
+        let set = cache.set_of(index);
+        if cache.find(set, key).is_none() {
+            cache.insert(set, key);
+        }
+    }
+
+    /// A lookup met a shared entry that is not this process's page, though no bit said so.
+    pub(super) fn found_private(&mut self, core: usize, class: usize, vaddr: u64) {
+        let (ccid, space) = (self.cores[core].ccid, self.cores[core].space);
+        if ccid != 0 {
+            self.copy_page(ccid, class, vaddr, space);
+        }
+    }
+
+    /// What BabelFish's kernel does when a process has got a copy of its own: sets its bit, and
+    /// invalidates the shared entry of the page, local and remote; or, without a bit to set, ends
+    /// the sharing in the MaskPage's range.
+    pub(super) fn copy_page(&mut self, ccid: u16, class: usize, vaddr: u64, space: u16) {
+        match self.masks.copied(ccid, class, vaddr, space) {
+            Copied::Known => {}
+            Copied::Set { listed } => {
+                let counters = &mut self.cores[self.last_core].counters.babelfish;
+                counters.pids_listed += u64::from(listed);
+                self.drop_shared_page(ccid, vaddr);
+            }
+            Copied::Overflowed => {
+                self.cores[self.last_core].counters.babelfish.overflows += 1;
+                if let Some((start, shift)) = self.masks.range(class, vaddr) {
+                    self.drop_shared_range(ccid, start, shift);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One level of TLB on one side: the arrays that are looked up together.
+//!
+//! Several page sizes live side by side, each in the array that holds its size, or together in one
+//! array. An entry's tag and its mask are one comparison: the page's virtual address with the 12
+//! bits of the context's tag below it (no page is smaller than 4 KB), where the mask leaves out the
+//! tag of a global entry and the offset bits of its page size.
+
+use crate::format::attr;
+use crate::order::{Order, Policy};
+
+/// The bits of a tag that name the context.
+pub const CONTEXT_MASK: u64 = 0xfff;
+/// Slots that are remembered by page, to be tried before a search.
+const GUESSES: usize = 256;
+
+/// A translation as a TLB holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Virtual address of the page's first byte (of the cohort's layout where that is used).
+    pub page: u64,
+    /// Physical address of the page's first byte.
+    pub frame: u64,
+    /// Size of the page as a power of two.
+    pub shift: u32,
+    /// [`attr`] bits.
+    pub attr: u16,
+    /// The address space that brought it in; BabelFish's PCID.
+    pub owner: u16,
+    /// BabelFish's PC bitmask; 0 unless it was loaded.
+    pub private: u32,
+}
+
+/// What is compared. One cache line of the host holds four.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    key: u64,
+    mask: u64,
+}
+
+/// Never equal to anything: the mask leaves 0.
+const EMPTY: Tag = Tag {
+    key: u64::MAX,
+    mask: 0,
+};
+
+/// What comes with a hit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Body {
+    frame: u64,
+    private: u32,
+    attr: u16,
+    owner: u16,
+}
+
+/// One array: sets of ways, for one page size or several.
+#[derive(Clone, Debug)]
+struct Bank {
+    first: usize,
+    ways: usize,
+    set_mask: u64,
+    /// The sizes that it takes, as powers of two, ascending.
+    sizes: Vec<u32>,
+    /// How many entries of each size are in it: sizes that are not there are not searched.
+    held: Vec<u32>,
+    order: Order,
+}
+
+impl Bank {
+    fn first_way(&self, page: u64, shift: u32) -> usize {
+        self.first + ((page >> shift & self.set_mask) as usize) * self.ways
+    }
+}
+
+/// An array's description, as [`Tlb::new`] takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Page sizes as powers of two.
+    pub sizes: Vec<u32>,
+    /// Entries in all.
+    pub entries: usize,
+    /// Ways of a set.
+    pub ways: usize,
+    /// Which way goes.
+    pub policy: Policy,
+}
+
+/// The arrays of one level and side.
+#[derive(Clone, Debug, Default)]
+pub struct Tlb {
+    tags: Vec<Tag>,
+    bodies: Vec<Body>,
+    banks: Vec<Bank>,
+    /// Which bank a slot is in.
+    bank_of: Vec<u8>,
+    /// By low bits of the page number: the slot where it was last.
+    guesses: Vec<u16>,
+}
+
+impl Tlb {
+    /// Empty arrays.
+    pub fn new(arrays: &[Array]) -> Self {
+        let mut tlb = Self {
+            tags: Vec::new(),
+            bodies: Vec::new(),
+            banks: Vec::new(),
+            bank_of: Vec::new(),
+            guesses: vec![0; GUESSES],
+        };
+        for (number, array) in arrays.iter().enumerate() {
+            let first = tlb.tags.len();
+            let sets = array.entries / array.ways;
+            assert!(sets.is_power_of_two(), "checked by the description");
+            tlb.tags.resize(first + array.entries, EMPTY);
+            tlb.bank_of.resize(first + array.entries, number as u8);
+            tlb.banks.push(Bank {
+                first,
+                ways: array.ways,
+                set_mask: sets as u64 - 1,
+                sizes: array.sizes.clone(),
+                held: vec![0; array.sizes.len()],
+                order: Order::new(array.policy, sets, array.ways),
+            });
+        }
+        tlb.bodies.resize(tlb.tags.len(), Body::default());
+        tlb
+    }
+
+    /// How many entries it has room for.
+    pub fn capacity(&self) -> usize {
+        self.tags.len()
+    }
+
+    fn guess_index(vaddr: u64) -> usize {
+        (vaddr >> 12) as usize % GUESSES
+    }
+
+    /// The tag that [`Self::matches`] compares: a virtual address and the context's tag.
+    #[inline(always)]
+    pub fn probe(vaddr: u64, context: u16) -> u64 {
+        vaddr & !CONTEXT_MASK | u64::from(context) & CONTEXT_MASK
+    }
+
+    #[inline(always)]
+    fn matches(&self, slot: usize, probe: u64) -> bool {
+        let tag = self.tags[slot];
+        probe & tag.mask == tag.key
+    }
+
+    /// The slot where this page was last, if it still matches. It finds no more than
+    /// [`Self::find`] would, only sooner; with tags that are not unique in a set (BabelFish's) ask
+    /// `find` instead.
+    #[inline(always)]
+    pub fn guess(&self, vaddr: u64, probe: u64) -> Option<usize> {
+        let slot = usize::from(self.guesses[Self::guess_index(vaddr)]);
+        (slot < self.tags.len() && self.matches(slot, probe)).then_some(slot)
+    }
+
+    /// Counts a use of the slot, for replacement.
+    #[inline(always)]
+    pub fn used(&mut self, slot: usize) {
+        let bank = &mut self.banks[usize::from(self.bank_of[slot])];
+        bank.order.used(slot - bank.first);
+    }
+
+    /// Searches all arrays for a slot that matches and of which `accept` says yes; arrays in
+    /// order, then sizes ascending, then ways. Replacement is not told.
+    pub fn find(
+        &mut self,
+        vaddr: u64,
+        probe: u64,
+        mut accept: impl FnMut(&mut Self, usize) -> bool,
+    ) -> Option<usize> {
+        for number in 0..self.banks.len() {
+            for size in 0..self.banks[number].sizes.len() {
+                let bank = &self.banks[number];
+                if bank.held[size] == 0 {
+                    continue;
+                }
+                let shift = bank.sizes[size];
+                // Fully associative: one pass finds every size.
+                let every = bank.set_mask == 0;
+                let first = bank.first_way(vaddr, shift);
+                for slot in first..first + bank.ways {
+                    if self.matches(slot, probe)
+                        && (every || self.shift(slot) == shift)
+                        && accept(self, slot)
+                    {
+                        self.guesses[Self::guess_index(vaddr)] = slot as u16;
+                        return Some(slot);
+                    }
+                }
+                if every {
+                    break;
+                }
+            }
+        }
+        None
+    }
+
+    /// The largest page size of these arrays that is at most `shift`: a larger page is held as
+    /// pieces of that size. `None` when every size is larger.
+    pub fn size_for(&self, shift: u32) -> Option<u32> {
+        self.banks
+            .iter()
+            .flat_map(|bank| &bank.sizes)
+            .copied()
+            .filter(|&size| size <= shift)
+            .max()
+    }
+
+    /// Puts an entry in under the context's tag and returns what it pushed out. The entry's size
+    /// must be one that [`Self::size_for`] gave.
+    pub fn insert(&mut self, entry: &Entry, context: u16) -> Option<Entry> {
+        let number = self
+            .banks
+            .iter()
+            .position(|bank| bank.sizes.contains(&entry.shift))?;
+        let bank = &self.banks[number];
+        let first = bank.first_way(entry.page, entry.shift);
+        let free = (first..first + bank.ways).find(|&slot| self.tags[slot].key == u64::MAX);
+        let (slot, old) = match free {
+            Some(slot) => (slot, None),
+            None => {
+                let bank = &mut self.banks[number];
+                let set = (first - bank.first) / bank.ways;
+                let slot = bank.first + bank.order.victim(set);
+                let old = self.entry(slot);
+                self.remove(slot);
+                (slot, old)
+            }
+        };
+        let context_mask = if entry.attr & attr::GLOBAL != 0 {
+            0
+        } else {
+            CONTEXT_MASK
+        };
+        let mask = u64::MAX << entry.shift | context_mask;
+        self.tags[slot] = Tag {
+            key: Self::probe(entry.page, context) & mask,
+            mask,
+        };
+        self.bodies[slot] = Body {
+            frame: entry.frame,
+            private: entry.private,
+            attr: entry.attr,
+            owner: entry.owner,
+        };
+        let bank = &mut self.banks[number];
+        if let Some(size) = bank.sizes.iter().position(|&size| size == entry.shift) {
+            bank.held[size] += 1;
+        }
+        bank.order.filled(slot - bank.first);
+        self.guesses[Self::guess_index(entry.page)] = slot as u16;
+        old
+    }
+
+    /// Empties a slot.
+    pub fn remove(&mut self, slot: usize) {
+        if self.tags[slot].key == u64::MAX {
+            return;
+        }
+        let shift = self.shift(slot);
+        let bank = &mut self.banks[usize::from(self.bank_of[slot])];
+        if let Some(size) = bank.sizes.iter().position(|&size| size == shift) {
+            bank.held[size] -= 1;
+        }
+        self.tags[slot] = EMPTY;
+    }
+
+    /// Empties the slots of which `which` says yes, and returns how many. `which` sees the entry
+    /// and the context's tag it is held under.
+    pub fn remove_if(&mut self, mut which: impl FnMut(&Entry, u16) -> bool) -> u64 {
+        let mut removed = 0;
+        for slot in 0..self.tags.len() {
+            let context = (self.tags[slot].key & CONTEXT_MASK) as u16;
+            if self.entry(slot).is_some_and(|entry| which(&entry, context)) {
+                self.remove(slot);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Empties, in the sets where the page of `vaddr` can be, the slots of which `which` says yes.
+    pub fn remove_page(&mut self, vaddr: u64, mut which: impl FnMut(&Entry, u16) -> bool) -> u64 {
+        let mut removed = 0;
+        for number in 0..self.banks.len() {
+            for size in 0..self.banks[number].sizes.len() {
+                let bank = &self.banks[number];
+                if bank.held[size] == 0 {
+                    continue;
+                }
+                let first = bank.first_way(vaddr, bank.sizes[size]);
+                for slot in first..first + bank.ways {
+                    let Some(entry) = self.entry(slot) else {
+                        continue;
+                    };
+                    let context = (self.tags[slot].key & CONTEXT_MASK) as u16;
+                    if vaddr >> entry.shift == entry.page >> entry.shift && which(&entry, context) {
+                        self.remove(slot);
+                        removed += 1;
+                    }
+                }
+            }
+        }
+        removed
+    }
+
+    /// Empties everything, and returns how many entries there were.
+    pub fn clear(&mut self) -> u64 {
+        let held: u32 = self.banks.iter().flat_map(|bank| &bank.held).sum();
+        if held > 0 {
+            self.tags.fill(EMPTY);
+            for bank in &mut self.banks {
+                bank.held.fill(0);
+            }
+        }
+        u64::from(held)
+    }
+
+    /// The page size of a valid slot: the lowest bit of its mask that belongs to the page.
+    fn shift(&self, slot: usize) -> u32 {
+        (self.tags[slot].mask & !CONTEXT_MASK).trailing_zeros()
+    }
+
+    /// The entry in a slot.
+    pub fn entry(&self, slot: usize) -> Option<Entry> {
+        let tag = self.tags[slot];
+        if tag.key == u64::MAX {
+            return None;
+        }
+        let body = self.bodies[slot];
+        Some(Entry {
+            page: tag.key & !CONTEXT_MASK,
+            frame: body.frame,
+            shift: self.shift(slot),
+            attr: body.attr,
+            owner: body.owner,
+            private: body.private,
+        })
+    }
+
+    /// Every entry, slot by slot.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        (0..self.tags.len()).filter_map(|slot| self.entry(slot))
+    }
+
+    /// The physical address that a matching slot gives.
+    #[inline(always)]
+    pub fn translate(&self, slot: usize, vaddr: u64) -> u64 {
+        self.bodies[slot].frame | vaddr & !(self.tags[slot].mask & !CONTEXT_MASK)
+    }
+
+    /// The slot's [`attr`] bits.
+    #[inline(always)]
+    pub fn attr(&self, slot: usize) -> u16 {
+        self.bodies[slot].attr
+    }
+
+    /// Who brought the slot's entry in.
+    #[inline(always)]
+    pub fn owner(&self, slot: usize) -> u16 {
+        self.bodies[slot].owner
+    }
+
+    /// The slot's PC bitmask.
+    #[inline(always)]
+    pub fn private(&self, slot: usize) -> u32 {
+        self.bodies[slot].private
+    }
+}

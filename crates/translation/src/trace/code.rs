@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How events are coded in a block.
+//!
+//! A byte says what the event is; numbers follow in groups of seven bits, the lowest first
+//! (LEB128). Virtual addresses are differences to the last one of the same core and kind, and a
+//! physical address that the page's last one implies is left out, so that most accesses take two to
+//! four bytes. Writer and reader keep the same state; it lasts over blocks.
+//!
+//! ```text
+//! 1kkp psss   access: kind, physical address (0 none, 1 implied, 2 follows), size (2^s; 7 follows)
+//! 01nn nnnn   n + 1 instructions
+//! 00tt tttt   another event, below
+//! ```
+
+use super::TraceError;
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Privilege, Segment};
+
+/// First bytes of the events that are neither access nor a few instructions.
+pub mod tag {
+    /// The core of the events that follow.
+    pub const CORE: u8 = 0;
+    /// Instructions, many.
+    pub const INSTRUCTIONS: u8 = 1;
+    /// A context.
+    pub const CONTEXT: u8 = 2;
+    /// An identity.
+    pub const IDENTITY: u8 = 3;
+    /// Segments.
+    pub const SEGMENTS: u8 = 4;
+    /// A private copy.
+    pub const PRIVATE_COPY: u8 = 5;
+    /// An address space is gone.
+    pub const RETIRE: u8 = 6;
+    /// An invalidation.
+    pub const INVALIDATE: u8 = 7;
+    /// A fault.
+    pub const FAULT: u8 = 8;
+    /// The end of its handling.
+    pub const FAULT_DONE: u8 = 9;
+    /// A mark.
+    pub const MARK: u8 = 10;
+    /// 64 bits of guest memory: an address divided by eight, a value.
+    pub const MEMORY: u8 = 11;
+}
+
+/// Pages of a core of which writer and reader remember the physical page.
+const PAGES: usize = 1024;
+
+/// What writer and reader both know.
+#[derive(Clone)]
+pub struct State {
+    /// By core and kind.
+    last: Vec<[u64; 3]>,
+    pages: Vec<(u64, u64)>,
+    /// The last word of memory that was given.
+    pub word: u64,
+}
+
+impl State {
+    /// At the beginning of a trace.
+    pub fn new(cores: usize) -> Self {
+        Self {
+            last: vec![[0; 3]; cores],
+            pages: vec![(u64::MAX, 0); cores * PAGES],
+            word: 0,
+        }
+    }
+
+    fn page(&mut self, core: usize, vaddr: u64) -> &mut (u64, u64) {
+        &mut self.pages[core * PAGES + (vaddr >> 12) as usize % PAGES]
+    }
+}
+
+/// Appends a number.
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn zigzag(difference: u64) -> u64 {
+    (difference << 1) ^ ((difference as i64 >> 63) as u64)
+}
+
+fn unzigzag(value: u64) -> u64 {
+    (value >> 1) ^ (value & 1).wrapping_neg()
+}
+
+/// Appends an access.
+pub fn put_access(
+    out: &mut Vec<u8>,
+    state: &mut State,
+    core: usize,
+    kind: AccessKind,
+    vaddr: u64,
+    paddr: Option<u64>,
+    size: u32,
+) {
+    let size_code = match size {
+        1 | 2 | 4 | 8 | 16 | 32 | 64 => size.trailing_zeros() as u8,
+        _ => 7,
+    };
+    let page = state.page(core, vaddr);
+    let paddr_code = match paddr {
+        None => 0,
+        Some(paddr) if *page == (vaddr >> 12, paddr >> 12) && (paddr ^ vaddr) & 0xfff == 0 => 1,
+        Some(_) => 2,
+    };
+    out.push(0x80 | (kind as u8) << 5 | paddr_code << 3 | size_code);
+    let last = &mut state.last[core][kind as usize];
+    put(out, zigzag(vaddr.wrapping_sub(*last)));
+    *last = vaddr;
+    if let (2, Some(paddr)) = (paddr_code, paddr) {
+        put(out, paddr);
+        *state.page(core, vaddr) = (vaddr >> 12, paddr >> 12);
+    }
+    if size_code == 7 {
+        put(out, u64::from(size));
+    }
+}
+
+/// Appends a context.
+pub fn put_context(out: &mut Vec<u8>, context: &Context) {
+    out.push(tag::CONTEXT);
+    let privilege = match context.privilege {
+        Privilege::Unknown => 0,
+        Privilege::User => 1,
+        Privilege::Kernel => 2,
+    };
+    for value in [
+        u64::from(context.paging),
+        context.root,
+        context.root_high,
+        u64::from(context.split),
+        u64::from(context.levels),
+        u64::from(context.asid),
+        u64::from(context.dacr),
+        privilege,
+    ] {
+        put(out, value);
+    }
+}
+
+/// Appends an invalidation.
+pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
+    let (code, first, second) = match what {
+        Invalidation::Page { vaddr } => (0, vaddr, 0),
+        Invalidation::PageAllSpaces { vaddr } => (1, vaddr, 0),
+        Invalidation::SharedPage { vaddr, cohort } => (2, vaddr, u64::from(cohort)),
+        Invalidation::AddressSpace { root } => (3, root, 0),
+        Invalidation::AllButGlobal => (4, 0, 0),
+        Invalidation::All => (5, 0, 0),
+    };
+    out.extend([tag::INVALIDATE, code]);
+    put(out, first);
+    put(out, second);
+}
+
+/// Appends a mark.
+pub fn put_mark(out: &mut Vec<u8>, mark: Mark) {
+    let (code, id) = match mark {
+        Mark::Start => (0, 0),
+        Mark::Stop => (1, 0),
+        Mark::RequestBegin { id } => (2, id),
+        Mark::RequestEnd { id } => (3, id),
+    };
+    out.extend([tag::MARK, code]);
+    put(out, id);
+}
+
+/// A block being decoded.
+pub struct Block<'a> {
+    bytes: &'a [u8],
+    next: usize,
+    /// Where the block begins in the file, for messages.
+    at: u64,
+}
+
+impl<'a> Block<'a> {
+    /// From its first event.
+    pub fn new(bytes: &'a [u8], at: u64) -> Self {
+        Self { bytes, next: 0, at }
+    }
+
+    /// The error for bytes that mean nothing.
+    #[cold]
+    pub fn damaged(&self, what: &'static str) -> TraceError {
+        TraceError::Damaged { at: self.at, what }
+    }
+
+    /// The first byte of the next event; `None` at the end of the block.
+    #[inline]
+    pub fn first(&mut self) -> Option<u8> {
+        let byte = self.bytes.get(self.next).copied()?;
+        self.next += 1;
+        Some(byte)
+    }
+
+    fn byte(&mut self) -> Result<u8, TraceError> {
+        self.first()
+            .ok_or_else(|| self.damaged("an event is cut off"))
+    }
+
+    /// A number.
+    #[inline]
+    pub fn number(&mut self) -> Result<u64, TraceError> {
+        let mut value = 0;
+        let mut shift = 0;
+        loop {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+            shift += 7;
+            if shift > 63 {
+                return Err(self.damaged("a number is too long"));
+            }
+        }
+    }
+
+    /// A number that must fit.
+    pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, TraceError> {
+        let value = self.number()?;
+        T::try_from(value).map_err(|_| self.damaged("a number is too large"))
+    }
+
+    /// The rest of an access, whose first byte is given.
+    #[inline]
+    pub fn access(
+        &mut self,
+        state: &mut State,
+        core: usize,
+        first: u8,
+    ) -> Result<(AccessKind, u64, Option<u64>, u32), TraceError> {
+        let kind = self.kind(first >> 5 & 3)?;
+        let last = state.last[core][kind as usize];
+        let vaddr = last.wrapping_add(unzigzag(self.number()?));
+        state.last[core][kind as usize] = vaddr;
+        let paddr = match first >> 3 & 3 {
+            0 => None,
+            1 => {
+                let (page, frame) = *state.page(core, vaddr);
+                if page != vaddr >> 12 {
+                    return Err(self.damaged("an access implies a page that was not given"));
+                }
+                Some(frame << 12 | vaddr & 0xfff)
+            }
+            2 => {
+                let paddr = self.number()?;
+                *state.page(core, vaddr) = (vaddr >> 12, paddr >> 12);
+                Some(paddr)
+            }
+            _ => return Err(self.damaged("an access is of no known form")),
+        };
+        let size = match first & 7 {
+            7 => self.small()?,
+            code => 1 << code,
+        };
+        Ok((kind, vaddr, paddr, size))
+    }
+
+    /// A kind of access.
+    pub fn kind(&mut self, code: u8) -> Result<AccessKind, TraceError> {
+        match code {
+            0 => Ok(AccessKind::Fetch),
+            1 => Ok(AccessKind::Read),
+            2 => Ok(AccessKind::Write),
+            _ => Err(self.damaged("a kind of access is unknown")),
+        }
+    }
+
+    /// The rest of a context.
+    pub fn context(&mut self) -> Result<Context, TraceError> {
+        Ok(Context {
+            paging: self.number()? != 0,
+            root: self.number()?,
+            root_high: self.number()?,
+            split: self.small()?,
+            levels: self.small()?,
+            asid: self.small()?,
+            dacr: self.small()?,
+            privilege: match self.number()? {
+                0 => Privilege::Unknown,
+                1 => Privilege::User,
+                2 => Privilege::Kernel,
+                _ => return Err(self.damaged("a privilege is unknown")),
+            },
+        })
+    }
+
+    /// The rest of an identity.
+    pub fn identity(&mut self) -> Result<(u64, Identity), TraceError> {
+        let root = self.number()?;
+        Ok((
+            root,
+            Identity {
+                process: self.small()?,
+                cohort: self.small()?,
+            },
+        ))
+    }
+
+    /// The rest of segments.
+    pub fn segments(&mut self) -> Result<(u64, Vec<Segment>), TraceError> {
+        let root = self.number()?;
+        let count = self.number()?;
+        if count > crate::event::SEGMENTS_MAX as u64 {
+            return Err(self.damaged("a process has too many segments"));
+        }
+        let mut segments = Vec::new();
+        for _ in 0..count {
+            let (start, end) = (self.number()?, self.number()?);
+            segments.push(Segment {
+                start,
+                end,
+                offset: self.number()?,
+            });
+        }
+        Ok((root, segments))
+    }
+
+    /// The rest of an invalidation.
+    pub fn invalidation(&mut self) -> Result<Invalidation, TraceError> {
+        let code = self.byte()?;
+        let first = self.number()?;
+        let cohort = self.small()?;
+        Ok(match code {
+            0 => Invalidation::Page { vaddr: first },
+            1 => Invalidation::PageAllSpaces { vaddr: first },
+            2 => Invalidation::SharedPage {
+                vaddr: first,
+                cohort,
+            },
+            3 => Invalidation::AddressSpace { root: first },
+            4 => Invalidation::AllButGlobal,
+            5 => Invalidation::All,
+            _ => return Err(self.damaged("an invalidation is unknown")),
+        })
+    }
+
+    /// The rest of a mark.
+    pub fn mark(&mut self) -> Result<Mark, TraceError> {
+        let code = self.byte()?;
+        let id = self.number()?;
+        Ok(match code {
+            0 => Mark::Start,
+            1 => Mark::Stop,
+            2 => Mark::RequestBegin { id },
+            3 => Mark::RequestEnd { id },
+            _ => return Err(self.damaged("a mark is unknown")),
+        })
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reading a trace, and giving it to a machine.
+
+use super::code::{Block, State, tag};
+use super::frame::Frames;
+use super::{Header, TraceError};
+use crate::event::Sink;
+use crate::machine::Machine;
+use crate::memory::SparseMemory;
+use std::io::Read;
+
+/// A trace being read.
+pub struct Reader<R: Read> {
+    header: Header,
+    frames: Frames<R>,
+    raw: Vec<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the head; refuses what is not a trace of this version. A file wants no buffer around
+    /// it: it is read in large pieces.
+    pub fn new(input: R) -> Result<Self, TraceError> {
+        let mut frames = Frames::new(input);
+        let header = frames.head()?;
+        if !(1..=crate::machine::CORES_MAX).contains(&header.cores) {
+            return Err(TraceError::Damaged {
+                at: 0,
+                what: "its number of cores is impossible",
+            });
+        }
+        Ok(Self {
+            header,
+            frames,
+            raw: Vec::new(),
+        })
+    }
+
+    /// The facts about the run.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Gives every event to a sink, and the words of guest memory to `memory` before the events
+    /// that need them; returns how many accesses there were. Checks the whole file.
+    pub fn play<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        mut memory: impl FnMut(&mut S, u64, u64),
+    ) -> Result<u64, TraceError> {
+        let mut state = State::new(self.header.cores);
+        let (mut events, mut accesses, mut core) = (0u64, 0u64, 0usize);
+        loop {
+            let at = self.frames.position();
+            let mut raw = std::mem::take(&mut self.raw);
+            if let Some(written) = self.frames.block(&mut raw)? {
+                if written != events {
+                    let what = "the number of its events is not the one in its end mark";
+                    return Err(TraceError::Damaged { at, what });
+                }
+                return Ok(accesses);
+            }
+            let mut block = Block::new(&raw, at);
+            while let Some(first) = block.first() {
+                events += 1;
+                match first {
+                    0x80.. => {
+                        let (kind, vaddr, paddr, size) = block.access(&mut state, core, first)?;
+                        sink.access(core, kind, vaddr, paddr, size);
+                        accesses += 1;
+                    }
+                    0x40.. => sink.instructions(core, u64::from(first & 0x3f) + 1),
+                    tag::CORE => {
+                        core = block.small()?;
+                        if core >= self.header.cores {
+                            return Err(block.damaged("there is no such core"));
+                        }
+                    }
+                    tag::INSTRUCTIONS => sink.instructions(core, block.number()?),
+                    tag::CONTEXT => sink.set_context(core, block.context()?),
+                    tag::IDENTITY => {
+                        let (root, identity) = block.identity()?;
+                        sink.set_identity(root, identity);
+                    }
+                    tag::SEGMENTS => {
+                        let (root, segments) = block.segments()?;
+                        sink.set_segments(root, &segments);
+                    }
+                    tag::PRIVATE_COPY => sink.private_copy(block.number()?, block.number()?),
+                    tag::RETIRE => sink.retire(block.number()?),
+                    tag::INVALIDATE => sink.invalidate(core, block.invalidation()?),
+                    tag::FAULT => {
+                        let code = block.small()?;
+                        let kind = block.kind(code)?;
+                        sink.fault(core, kind, block.number()?);
+                    }
+                    tag::FAULT_DONE => sink.fault_done(core),
+                    tag::MARK => sink.mark(core, block.mark()?),
+                    tag::MEMORY => {
+                        state.word = state.word.wrapping_add(block.number()?);
+                        memory(sink, state.word << 3, block.number()?);
+                    }
+                    _ => return Err(block.damaged("an event is unknown")),
+                }
+            }
+            self.raw = raw;
+        }
+    }
+}
+
+/// Gives every event of a trace to a machine; returns how many accesses there were. Refuses a
+/// trace that is truncated or damaged with an error that says where; the machine has then seen
+/// the part before.
+pub fn replay<R: Read>(
+    mut reader: Reader<R>,
+    machine: &mut Machine<SparseMemory>,
+) -> Result<u64, TraceError> {
+    let header = reader.header();
+    if header.page_tables != machine.page_tables() {
+        return Err(TraceError::Unfit(format!(
+            "it has page tables {:?}, the machine {:?}",
+            header.page_tables,
+            machine.page_tables()
+        )));
+    }
+    if header.cores > machine.cores() {
+        return Err(TraceError::Unfit(format!(
+            "it has {} cores, the machine {}",
+            header.cores,
+            machine.cores()
+        )));
+    }
+    reader.play(machine, |machine, paddr, value| {
+        machine.memory_mut().write_u64(paddr, value)
+    })
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Writing a trace.
+
+use super::code::{self, State, tag};
+use super::frame::{self, BLOCK};
+use super::{Header, TraceError};
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
+use crate::format::Format;
+use crate::memory::{GuestMemory, SparseMemory};
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// Translations of a core that are remembered so as not to walk for each access.
+const KNOWN: usize = 4096;
+/// Bytes of page tables that are written together: a line of the largest caches.
+const LINE: u64 = 64;
+
+/// A translation that a replay can make already. It is forgotten at every invalidation and fault,
+/// and as soon as the guest's own translation differs.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Known {
+    root: u64,
+    page: u64,
+    frame: Option<u64>,
+    write: bool,
+    age: u64,
+}
+
+/// A sink that writes what it is told to a trace, with the page-table entries that a replay will
+/// have to read. `M` is the guest's memory.
+pub struct Recorder<M, W: Write> {
+    memory: M,
+    out: W,
+    format: Format,
+    state: State,
+    raw: Vec<u8>,
+    events: u64,
+    core: usize,
+    contexts: Vec<Context>,
+    segments: HashMap<u64, Vec<Segment>>,
+    known: Vec<Known>,
+    age: u64,
+    /// The memory as a replay has it.
+    told: SparseMemory,
+    /// The first error: nothing is written after it.
+    error: Option<io::Error>,
+}
+
+impl<M: GuestMemory, W: Write> Recorder<M, W> {
+    /// Begins a trace. `out` gets large pieces; a file wants no buffer around it.
+    pub fn new(header: &Header, memory: M, mut out: W) -> Result<Self, TraceError> {
+        let unfit = |error: crate::ModelError| TraceError::Unfit(error.to_string());
+        let format = Format::builtin(&header.page_tables).map_err(unfit)?;
+        if !(1..=crate::machine::CORES_MAX).contains(&header.cores) {
+            return Err(TraceError::Unfit(format!(
+                "{} cores cannot be recorded",
+                header.cores
+            )));
+        }
+        frame::write_head(&mut out, header)?;
+        Ok(Self {
+            memory,
+            out,
+            format,
+            state: State::new(header.cores),
+            raw: Vec::with_capacity(BLOCK + 4096),
+            events: 0,
+            core: 0,
+            contexts: vec![Context::default(); header.cores],
+            segments: HashMap::new(),
+            known: vec![Known::default(); header.cores * KNOWN],
+            age: 1,
+            told: SparseMemory::new(),
+            error: None,
+        })
+    }
+
+    /// Ends it: only a trace that was finished can be replayed. Reports the first error there was.
+    pub fn finish(mut self) -> Result<W, TraceError> {
+        self.write_block();
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        frame::write_end(&mut self.out, self.events)?;
+        Ok(self.out)
+    }
+
+    /// The error that has stopped the recording, if any: worth a look now and then in a long run.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    fn write_block(&mut self) {
+        if !self.raw.is_empty() && self.error.is_none() {
+            self.error = frame::write_block(&mut self.out, &self.raw).err();
+        }
+        self.raw.clear();
+    }
+
+    /// Before an event: room for it, and the core it is of.
+    fn begin(&mut self, core: usize) {
+        if self.raw.len() >= BLOCK {
+            self.write_block();
+        }
+        if core != self.core {
+            self.raw.push(tag::CORE);
+            code::put(&mut self.raw, core as u64);
+            self.events += 1;
+            self.core = core;
+        }
+        self.events += 1;
+    }
+
+    /// Writes the entries that a walk reads and a replay does not have yet.
+    fn tell_walk(&mut self, context: &Context, vaddr: u64) {
+        let walk = self.format.walk(&self.memory, context, vaddr);
+        for step in walk.steps() {
+            let line = step.paddr & !(LINE - 1);
+            for paddr in (line..line + LINE).step_by(8) {
+                let Some(value) = self.memory.read_u64(paddr) else {
+                    continue;
+                };
+                if self.told.read_u64(paddr) != Some(value) {
+                    self.told.write_u64(paddr, value);
+                    self.raw.push(tag::MEMORY);
+                    code::put(&mut self.raw, (paddr >> 3).wrapping_sub(self.state.word));
+                    code::put(&mut self.raw, value);
+                    self.state.word = paddr >> 3;
+                    self.events += 1;
+                }
+            }
+        }
+    }
+
+    /// The same for an address of a process, in its own layout and in its cohort's.
+    fn tell(&mut self, context: &Context, vaddr: u64) {
+        if !context.paging {
+            return;
+        }
+        let segments = self.segments.get(&context.root);
+        let inside = segments.and_then(|list| {
+            list.iter()
+                .find(|part| (part.start..part.end).contains(&vaddr))
+                .copied()
+        });
+        self.tell_walk(context, vaddr);
+        if let Some(part) = inside {
+            self.tell_walk(context, vaddr.wrapping_add(part.offset));
+        }
+    }
+
+    fn tell_access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>) {
+        let context = self.contexts[core];
+        let page = vaddr >> 12;
+        let known = Known {
+            root: context.root,
+            page,
+            frame: paddr.map(|paddr| paddr >> 12),
+            write: kind == AccessKind::Write,
+            age: self.age,
+        };
+        let slot = core * KNOWN + (page * 2 + u64::from(known.write)) as usize % KNOWN;
+        if self.known[slot] != known {
+            self.tell(&context, vaddr);
+            self.known[slot] = known;
+        }
+    }
+
+    fn forget(&mut self) {
+        self.age += 1;
+    }
+}
+
+impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
+    fn instructions(&mut self, core: usize, count: u64) {
+        self.begin(core);
+        if (1..=64).contains(&count) {
+            self.raw.push(0x40 | (count - 1) as u8);
+        } else {
+            self.raw.push(tag::INSTRUCTIONS);
+            code::put(&mut self.raw, count);
+        }
+    }
+
+    fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
+        self.tell_access(core, kind, vaddr, paddr);
+        let last = vaddr.wrapping_add(u64::from(size.max(1)) - 1);
+        let mut page = vaddr | 0xfff;
+        while page < last {
+            self.tell_access(core, kind, page + 1, None);
+            page += 0x1000;
+        }
+        self.begin(core);
+        code::put_access(
+            &mut self.raw,
+            &mut self.state,
+            core,
+            kind,
+            vaddr,
+            paddr,
+            size,
+        );
+    }
+
+    fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
+        self.forget();
+        let context = self.contexts[core];
+        self.tell(&context, vaddr);
+        self.begin(core);
+        self.raw.push(tag::FAULT);
+        code::put(&mut self.raw, kind as u64);
+        code::put(&mut self.raw, vaddr);
+    }
+
+    fn fault_done(&mut self, core: usize) {
+        self.begin(core);
+        self.raw.push(tag::FAULT_DONE);
+    }
+
+    fn set_context(&mut self, core: usize, context: Context) {
+        self.contexts[core] = context;
+        self.begin(core);
+        code::put_context(&mut self.raw, &context);
+    }
+
+    fn set_identity(&mut self, root: u64, identity: Identity) {
+        self.begin(self.core);
+        self.raw.push(tag::IDENTITY);
+        for value in [root, identity.process.into(), identity.cohort.into()] {
+            code::put(&mut self.raw, value);
+        }
+    }
+
+    fn set_segments(&mut self, root: u64, segments: &[Segment]) {
+        self.forget();
+        self.segments.insert(root, segments.to_vec());
+        self.begin(self.core);
+        self.raw.push(tag::SEGMENTS);
+        code::put(&mut self.raw, root);
+        code::put(&mut self.raw, segments.len() as u64);
+        for value in segments
+            .iter()
+            .flat_map(|part| [part.start, part.end, part.offset])
+        {
+            code::put(&mut self.raw, value);
+        }
+    }
+
+    fn private_copy(&mut self, root: u64, vaddr: u64) {
+        let context = Context {
+            paging: true,
+            root,
+            ..self.contexts[self.core]
+        };
+        self.tell(&context, vaddr);
+        self.begin(self.core);
+        self.raw.push(tag::PRIVATE_COPY);
+        code::put(&mut self.raw, root);
+        code::put(&mut self.raw, vaddr);
+    }
+
+    fn retire(&mut self, root: u64) {
+        self.forget();
+        self.segments.remove(&root);
+        self.begin(self.core);
+        self.raw.push(tag::RETIRE);
+        code::put(&mut self.raw, root);
+    }
+
+    fn invalidate(&mut self, core: usize, what: Invalidation) {
+        self.forget();
+        self.begin(core);
+        code::put_invalidation(&mut self.raw, what);
+    }
+
+    fn mark(&mut self, core: usize, mark: Mark) {
+        self.begin(core);
+        code::put_mark(&mut self.raw, mark);
+    }
+}
