@@ -139,41 +139,23 @@ static void print_zygote(const struct loader *l)
 
 /* --- fork: Table 4 ----------------------------------------------------------------- */
 
-static void fork_round(int i)
+/* One fork of the kind given: what it took in @took and @in_fork. */
+static void fork_round(pid_t (*forks)(void), uint64_t *took, struct counters *in_fork)
 {
 	uint64_t t0, t1;
 	pid_t pid;
 
 	counters_read(&s->reader, &s->before);
 	t0 = ticks();
-	pid = bare_fork();
+	pid = forks();
 	if (!pid)
 		bare_exit(0);
 	t1 = ticks();
 	counters_read(&s->reader, &s->forked);
 	bare_wait(pid);
 	counters_sub(&s->forked, &s->before);
-	s->round[i].fork = t1 - t0;
-	s->round[i].in_fork = s->forked;
-}
-
-/* The C library's fork, with the writes that it makes in the parent. */
-static void libc_fork_round(int i)
-{
-	uint64_t t0, t1;
-	pid_t pid;
-
-	counters_read(&s->reader, &s->before);
-	t0 = ticks();
-	pid = fork();
-	if (!pid)
-		bare_exit(0);
-	t1 = ticks();
-	counters_read(&s->reader, &s->forked);
-	bare_wait(pid);
-	counters_sub(&s->forked, &s->before);
-	s->round[i].libc_fork = t1 - t0;
-	s->round[i].in_libc_fork = s->forked;
+	*took = t1 - t0;
+	*in_fork = s->forked;
 }
 
 static void run_fork(void)
@@ -181,10 +163,17 @@ static void run_fork(void)
 	if (opt.zygote)
 		become_zygote(0);
 	/* Unreported: it warms the kernel's caches. */
-	for (int i = -1; i < opt.rounds; i++)
-		fork_round(i < 0 ? 0 : i);
-	for (int i = -1; i < opt.rounds; i++)
-		libc_fork_round(i < 0 ? 0 : i);
+	for (int i = -1; i < opt.rounds; i++) {
+		int at = i < 0 ? 0 : i;
+
+		fork_round(bare_fork, &s->round[at].fork, &s->round[at].in_fork);
+	}
+	/* The C library's, with the writes that it makes in the parent. */
+	for (int i = -1; i < opt.rounds; i++) {
+		int at = i < 0 ? 0 : i;
+
+		fork_round(fork, &s->round[at].libc_fork, &s->round[at].in_libc_fork);
+	}
 	for (int i = 0; i < opt.rounds; i++) {
 		metric("fork-instructions", s->round[i].fork, "instructions");
 		counters_print(&s->reader, &s->round[i].in_fork, "fork", "");

@@ -421,7 +421,7 @@ pub struct Boot<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::path::PathBuf;
 
@@ -458,15 +458,12 @@ x = ["stock", "pure"]
 series = [{ label = "fork", y = "min({x}:fork)" }]
 "#;
 
-    const PAPERS: &str = "[[item]]\nid = \"p.t4\"\nvalues = [ { name = \"speed-up\", value = 2.1 \
+    /// What its paper says.
+    pub const PAPERS: &str = "[[item]]\nid = \"p.t4\"\nvalues = [ { name = \"speed-up\", value = 2.1 \
         }, { name = \"words\", value = \"many\" } ]\n";
 
     fn fake(text: &str) -> (tempfile::TempDir, Lab) {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
+        let (dir, lab) = Lab::fake();
         files::write(&lab.path("experiments/demo.toml"), text.as_bytes()).unwrap();
         files::write(&lab.path("experiments/papers.toml"), PAPERS.as_bytes()).unwrap();
         (dir, lab)

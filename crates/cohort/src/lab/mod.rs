@@ -167,6 +167,17 @@ impl Lab {
     pub fn log(&self, name: &str) -> PathBuf {
         self.out(&format!("logs/{name}.log"))
     }
+
+    /// An empty checkout for a test, which goes with the directory.
+    #[cfg(test)]
+    fn fake() -> (tempfile::TempDir, Self) {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            root: dir.path().to_path_buf(),
+            tarball: PathBuf::from("none"),
+        };
+        (dir, lab)
+    }
 }
 
 fn is_checkout(dir: &Path) -> bool {
@@ -338,11 +349,7 @@ mod tests {
 
     #[test]
     fn clean_keeps_results_unless_all_is_asked_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
+        let (_dir, lab) = Lab::fake();
         files::write(&lab.out("results/a.json"), b"{}").unwrap();
         files::write(&lab.out("build/bench/vmlinux"), b"").unwrap();
         clean(&lab, false).unwrap();

@@ -17,8 +17,17 @@ impl Papers {
         Papers::read(&lab.path("experiments/papers.toml"))
     }
 
-    /// Reads `experiments/papers.toml`.
+    /// Reads a file; none is one without figures.
     pub fn read(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Ok(Papers::default());
+        }
+        Self::parse(&files::read(path)?)
+            .with_context(|| format!("{} does not hold papers' figures", path.display()))
+    }
+
+    /// Reads what such a file holds.
+    pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct File {
             #[serde(default)]
@@ -35,11 +44,7 @@ impl Papers {
             name: String,
             value: toml::Value,
         }
-        if !path.exists() {
-            return Ok(Papers::default());
-        }
-        let file: File = toml::from_str(&files::read(path)?)
-            .with_context(|| format!("{} does not hold papers' figures", path.display()))?;
+        let file: File = toml::from_str(text)?;
         let mut found = BTreeMap::new();
         for item in file.item {
             found.insert(item.id.clone(), None);

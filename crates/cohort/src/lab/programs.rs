@@ -221,18 +221,9 @@ fn compile(
 mod tests {
     use super::*;
 
-    fn fake() -> (tempfile::TempDir, Lab) {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
-        (dir, lab)
-    }
-
     #[test]
     fn workloads_are_built_once_and_again_when_a_header_changes() {
-        let (_dir, lab) = fake();
+        let (_dir, lab) = Lab::fake();
         let source = |value: i32| format!("#define VALUE {value}\n");
         files::write(&lab.path("guest/workloads/value.h"), source(3).as_bytes()).unwrap();
         files::write(
@@ -259,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_compile_is_named_with_its_log() {
-        let (_dir, lab) = fake();
+        let (_dir, lab) = Lab::fake();
         files::write(
             &lab.path("guest/workloads/bad.c"),
             b"int main(void) { x }\n",
@@ -274,7 +265,7 @@ mod tests {
 
     #[test]
     fn without_init_the_error_says_so() {
-        let (_dir, lab) = fake();
+        let (_dir, lab) = Lab::fake();
         assert!(init(&lab).unwrap_err().to_string().contains("guest/init"));
     }
 }

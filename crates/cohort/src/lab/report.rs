@@ -208,11 +208,7 @@ mod tests {
 
     #[test]
     fn the_page_is_whole_and_asks_for_nothing_from_outside() {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
+        let (_dir, lab) = Lab::fake();
         files::write(&lab.path("experiments/demo.toml"), b"").unwrap();
         files::write(&lab.path("experiments/later.toml"), b"").unwrap();
         assert!(report(&lab).unwrap_err().to_string().contains("lab run"));
@@ -236,11 +232,7 @@ mod tests {
 
     #[test]
     fn results_of_another_version_say_what_to_do() {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
+        let (_dir, lab) = Lab::fake();
         files::write(&lab.out("results/demo.json"), b"{}").unwrap();
         let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
         assert!(error.contains("lab run demo"), "{error}");

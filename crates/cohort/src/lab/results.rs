@@ -362,42 +362,15 @@ pub fn utc(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::experiment;
     use super::super::guest::End;
     use super::super::protocol::Report;
     use super::*;
     use std::path::PathBuf;
     use std::time::Duration;
 
-    const EXPERIMENT: &str = r#"
-name = "demo"
-title = "t"
-about = "a"
-[guest]
-memory = 256
-timeout = 60
-[[variant]]
-name = "stock"
-setup = ["put a never"]
-command = "fork"
-rounds = 2
-[[variant]]
-name = "shared"
-command = "fork"
-[[check]]
-name = "speed-up"
-unit = "x"
-measured = "min(stock:fork) / min(shared:fork)"
-paper = 2.1
-aim = { op = ">=", value = 3 }
-[[figure]]
-title = "f"
-kind = "table"
-x = ["stock", "shared"]
-series = [{ label = "fork", y = "min({x}:fork)" }]
-"#;
-
     fn evaluate(report: &str, end: End) -> (Vec<VariantResult>, Vec<CheckResult>, FigureResult) {
-        let experiment: Experiment = toml::from_str(EXPERIMENT).unwrap();
+        let experiment: Experiment = toml::from_str(experiment::tests::GOOD).unwrap();
         let mut parsed = Report::default();
         report.lines().for_each(|line| parsed.line(line));
         let outcome = Outcome {
@@ -411,7 +384,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
             .iter()
             .map(|variant| variant_result(variant, &outcome))
             .collect();
-        let papers = Papers::default();
+        let papers = Papers::parse(experiment::tests::PAPERS).unwrap();
         let figures = Collected {
             variants: &variants,
             papers: &papers,
@@ -423,8 +396,8 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
 
     const WHOLE: &str = "ready\nbegin stock.setup-1\nend stock.setup-1 exit=0\nbegin stock.1\n\
         out stock.1 metric fork 40 i\nend stock.1 exit=0\nbegin stock.2\n\
-        out stock.2 metric fork 30 i\nend stock.2 exit=0\nbegin shared.1\n\
-        out shared.1 metric fork 10 i\nend shared.1 exit=0\ntaint 0\ndone\n";
+        out stock.2 metric fork 30 i\nend stock.2 exit=0\nbegin pure.1\n\
+        out pure.1 metric fork 10 i\nend pure.1 exit=0\ntaint 0\ndone\n";
 
     #[test]
     fn figures_are_compared_with_paper_and_aim() {
@@ -464,7 +437,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
 
     #[test]
     fn a_guest_that_panics_fails_what_it_did_not_run() {
-        let report = WHOLE.split("begin shared.1").next().unwrap();
+        let report = WHOLE.split("begin pure.1").next().unwrap();
         let (variants, checks, _) = evaluate(report, End::Panic("sysrq".into()));
         assert!(variants[0].why.is_none());
         assert!(variants[1].why.as_deref().unwrap().contains("sysrq"));
@@ -473,14 +446,14 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
 
     #[test]
     fn a_missing_metric_is_named() {
-        let text = WHOLE.replace("shared.1 metric fork", "shared.1 metric forks");
+        let text = WHOLE.replace("pure.1 metric fork", "pure.1 metric forks");
         let (_, checks, _) = evaluate(&text, End::Done);
         assert!(
             checks[0]
                 .why
                 .as_deref()
                 .unwrap()
-                .contains("shared printed no metric fork")
+                .contains("pure printed no metric fork")
         );
     }
 

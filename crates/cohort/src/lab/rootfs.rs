@@ -248,11 +248,7 @@ mod tests {
     use super::*;
 
     fn fake() -> (tempfile::TempDir, Lab) {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Lab {
-            root: dir.path().to_path_buf(),
-            tarball: PathBuf::from("none"),
-        };
+        let (dir, lab) = Lab::fake();
         files::write(
             &lab.path("guest/rootfs/base.toml"),
             b"name = \"base\"\nsuite = \"host\"\npackages = [\"apache2\"]\nreason = \"a server\"\n",

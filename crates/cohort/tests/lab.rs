@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lab's command line in a checkout of its own: ^C, and a disk that is full.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A root file system that takes no time.
+const TINY: &str =
+    "name = \"tiny\"\nsuite = \"host\"\npackages = []\nreason = \"a test\"\nsize = 8\n";
+
+struct Checkout {
+    dir: tempfile::TempDir,
+}
+
+impl Checkout {
+    fn new() -> Self {
+        let checkout = Checkout {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        checkout.write("Cargo.toml", "");
+        checkout.write("kernel/config/base.config", "");
+        checkout
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A program that is found before the machine's own.
+    fn program(&self, name: &str, script: &str) {
+        let path = format!("bin/{name}");
+        self.write(&path, script);
+        fs::set_permissions(self.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn cohort(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cohort"));
+        command
+            .args(["lab", "--root"])
+            .arg(self.dir.path())
+            .args(args)
+            .env(
+                "PATH",
+                format!(
+                    "{}:/usr/sbin:/usr/bin:/sbin:/bin",
+                    self.path("bin").display()
+                ),
+            )
+            .env("AT", self.dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// Only root makes root file systems; others learn that from the lab, and nothing here.
+fn root() -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("not root: not tried");
+    }
+    root
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn wait_for(what: &str, ready: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !ready() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn images(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.extension().is_some_and(|end| end == "ext4"))
+        .collect()
+}
+
+#[test]
+fn an_interrupted_command_ends_its_children_and_the_next_one_goes_on() {
+    if !root() {
+        return;
+    }
+    let checkout = Checkout::new();
+    checkout.write("guest/rootfs/tiny.toml", TINY);
+    // In the place of mmdebstrap in its namespace: slow at first, quick when asked again.
+    checkout.program(
+        "unshare",
+        r#"#!/bin/sh
+case "$*" in *mmdebstrap*) ;; *) exit 0 ;; esac
+while [ $# -gt 2 ]; do shift; done
+mkdir -p "$1/etc"
+echo $$ >"$AT/pid.new" && mv "$AT/pid.new" "$AT/pid"
+[ -e "$AT/quick" ] || exec sleep 600
+echo whole >"$1/etc/state"
+"#,
+    );
+    let first = checkout.cohort(&["rootfs", "tiny"]).spawn().unwrap();
+    wait_for("the first step", || checkout.path("pid").exists());
+    let step = fs::read_to_string(checkout.path("pid")).unwrap();
+    // SAFETY: signals the process that was just started and not waited for.
+    let sent = unsafe { libc::kill(first.id() as libc::pid_t, libc::SIGINT) };
+    assert_eq!(sent, 0);
+    let output = first.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert!(text(&output).contains("goes on where it stopped"));
+    let process = PathBuf::from(format!("/proc/{}", step.trim()));
+    wait_for("the end of the step's program", || !process.exists());
+    assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);
+
+    fs::write(checkout.path("quick"), "").unwrap();
+    let output = checkout.cohort(&["rootfs", "tiny"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let image = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    assert_eq!(images(&checkout.path("out/rootfs")), [PathBuf::from(image)]);
+    assert!(!checkout.path("out/rootfs/tiny.tree").exists());
+}
+
+#[test]
+fn a_full_disk_is_named_with_the_file_and_what_to_do_and_the_old_file_stays() {
+    if !root() {
+        return;
+    }
+    let checkout = Checkout::new();
+    checkout.write("guest/rootfs/tiny.toml", TINY);
+    checkout.write("out/rootfs/tiny.list", "of yesterday");
+    // The half-written file's name leads to a device that takes nothing.
+    std::os::unix::fs::symlink("/dev/full", checkout.path("out/rootfs/tiny.list.new")).unwrap();
+    let output = checkout.cohort(&["rootfs", "tiny"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let text = text(&output);
+    assert!(
+        text.contains("tiny.list") && text.contains("free some disk space"),
+        "{text}"
+    );
+    let kept = fs::read_to_string(checkout.path("out/rootfs/tiny.list")).unwrap();
+    assert_eq!(kept, "of yesterday");
+    assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);
+}
