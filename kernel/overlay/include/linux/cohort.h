@@ -11,6 +11,7 @@
 
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
+#include <linux/page-flags.h>
 
 struct mmu_gather;
 struct pid;
@@ -36,6 +37,28 @@ enum cohort_cause {
 #ifdef CONFIG_COHORT
 
 #include <asm/cohort.h>
+
+/**
+ * struct cohort_fork - a fork on its way through the parent's regions
+ * @sharing: this fork shares tables; all else is only valid then
+ * @shareable: the tables of @prev may be shared
+ * @refused: a region in the table at @base may not
+ * @cow: a region in the table at @base is private memory
+ * @mm: the child
+ * @oldmm: the parent
+ * @prev: the parent's region at hand
+ * @base: below this address all tables are shared or copied
+ */
+struct cohort_fork {
+	bool sharing;
+	bool shareable;
+	bool refused;
+	bool cow;
+	struct mm_struct *mm;
+	struct mm_struct *oldmm;
+	struct vm_area_struct *prev;
+	unsigned long base;
+};
 
 /* On as soon as any process may share tables. */
 DECLARE_STATIC_KEY_FALSE(cohort_key);
@@ -77,22 +100,66 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 }
 
 /* Fork (mm/cohort/share.c). */
-void __cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm);
-int cohort_fork_table(struct vm_area_struct *dst_vma,
-		      struct vm_area_struct *src_vma, pmd_t *dst_pmd,
-		      pmd_t *src_pmd, unsigned long addr);
-bool cohort_fork_walks(struct vm_area_struct *dst_vma,
-		       struct vm_area_struct *src_vma);
+void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
+			 struct mm_struct *oldmm);
+int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
+int __cohort_leave_timens(struct mm_struct *mm);
 
-static inline void cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+static inline void cohort_fork_begin(struct cohort_fork *cf,
+				     struct mm_struct *mm,
+				     struct mm_struct *oldmm)
 {
+	cf->sharing = false;
 	if (cohort_active())
-		__cohort_fork(mm, oldmm);
+		__cohort_fork_begin(cf, mm, oldmm);
 }
 
-static inline bool cohort_forking(struct mm_struct *mm)
+static inline bool cohort_forking(struct cohort_fork *cf)
 {
-	return unlikely(mm->cohort.forking);
+	return unlikely(cf->sharing);
+}
+
+/* Call for each region of the parent before it is duplicated, then for NULL. */
+static inline int cohort_fork_next(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
+{
+	return cohort_forking(cf) ? __cohort_fork_next(cf, vma) : 0;
+}
+
+/* Is the page table of the region at hand taken care of by the above? */
+static inline bool cohort_fork_copies(struct cohort_fork *cf)
+{
+	return cohort_forking(cf) && cf->shareable;
+}
+
+/* Put the child's region where the iterator has found the parent's. */
+static inline bool cohort_fork_store(struct cohort_fork *cf,
+				     struct vma_iterator *vmi,
+				     struct vm_area_struct *vma)
+{
+	if (!cohort_forking(cf))
+		return false;
+	mas_replace(&vmi->mas, vma);
+	return true;
+}
+
+static inline bool cohort_member(struct mm_struct *mm)
+{
+	return mm->cohort.id || mm->cohort.flags;
+}
+
+bool __cohort_maps_old(struct vm_fault *vmf, unsigned long addr,
+		       unsigned int nr);
+
+/* A macro, so that nothing is loaded before the branch, for each page. */
+#define cohort_maps_old(vmf, addr, nr)					\
+	(cohort_active() && cohort_member((vmf)->vma->vm_mm) &&		\
+	 __cohort_maps_old(vmf, addr, nr))
+
+/* The process is to change its time namespace. Returns 0 or -ENOMEM. */
+static inline int cohort_leave_timens(struct mm_struct *mm)
+{
+	return mm && mm_cohort(mm) ? __cohort_leave_timens(mm) : 0;
 }
 
 /* Faults and GUP (mm/cohort/fault.c). */
@@ -216,6 +283,19 @@ static inline void cohort_flush(pmd_t *pmd, unsigned long start,
 		__cohort_flush(pmd, start, end);
 }
 
+void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		     int *rss);
+
+/* Entries up to @addr were zapped; false if the table is the process's own. */
+static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
+				 unsigned long addr, int *rss)
+{
+	if (likely(!pmd_cohort(*pmd)))
+		return false;
+	__cohort_zapped(tlb, pmd, addr, rss);
+	return true;
+}
+
 /* A swap entry enters the table: swapoff must find every sharer. */
 static inline void cohort_list_sharers(pmd_t *pmd)
 {
@@ -266,9 +346,35 @@ static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 	return !pmd || likely(!pmd_cohort(*pmd)) || __cohort_charged(mm, pmd);
 }
 
-/* Tables that were ever shared are freed our way (mm/cohort/core.c). */
-bool cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
-bool cohort_free_table(struct page *page);
+/*
+ * The mark of a table that was ever shared. It outlives the sharing, since a
+ * walker that came through a former user's entry may still stand in the table:
+ * such a table is freed in its own way. The bit means "pinned" to Xen PV, where
+ * no table is shared.
+ */
+#define PG_COHORT	PG_owner_priv_1
+
+void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
+void __cohort_free_table(struct page *page);
+
+/* A table is given to the gather; false if it was never shared. */
+static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_pte_free_tlb(tlb, page);
+	return true;
+}
+
+/* A table of any level may go; false if it is to be freed at once. */
+static inline bool cohort_free_table(struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_free_table(page);
+	return true;
+}
 
 /* Interfaces (mm/cohort/sysfs.c, mm/cohort/prctl.c, mm/cohort/proc.c). */
 long cohort_prctl_set(unsigned long flags);
@@ -278,6 +384,8 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 
 #else /* !CONFIG_COHORT */
 
+struct cohort_fork { };
+
 #define cohort_count(item, nr)	do { (void)(nr); } while (0)
 
 static inline bool pmd_cohort(pmd_t pmd) { return false; }
@@ -286,25 +394,28 @@ static inline bool cohort_active(void) { return false; }
 static inline bool cohort_copy_files(void) { return false; }
 static inline void cohort_mm_init(struct mm_struct *mm) { }
 static inline void cohort_exit_mmap(struct mm_struct *mm) { }
-static inline void cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+static inline void cohort_fork_begin(struct cohort_fork *cf,
+				     struct mm_struct *mm,
+				     struct mm_struct *oldmm)
 {
 }
 
-static inline int cohort_fork_table(struct vm_area_struct *dst_vma,
-				    struct vm_area_struct *src_vma,
-				    pmd_t *dst_pmd, pmd_t *src_pmd,
-				    unsigned long addr)
+static inline int cohort_fork_next(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
 {
 	return 0;
 }
 
-static inline bool cohort_fork_walks(struct vm_area_struct *dst_vma,
-				     struct vm_area_struct *src_vma)
+static inline bool cohort_fork_copies(struct cohort_fork *cf) { return false; }
+static inline bool cohort_fork_store(struct cohort_fork *cf,
+				     struct vma_iterator *vmi,
+				     struct vm_area_struct *vma)
 {
 	return false;
 }
 
-static inline bool cohort_forking(struct mm_struct *mm) { return false; }
+#define cohort_maps_old(vmf, addr, nr)	false
+static inline int cohort_leave_timens(struct mm_struct *mm) { return 0; }
 static inline vm_fault_t cohort_fault(struct vm_fault *vmf) { return 0; }
 static inline int cohort_gup_check(pmd_t pmd, struct page *page,
 				   unsigned int flags)
@@ -358,6 +469,12 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 static inline void cohort_flush(pmd_t *pmd, unsigned long start,
 				unsigned long end)
 {
+}
+
+static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
+				 unsigned long addr, int *rss)
+{
+	return false;
 }
 
 static inline void cohort_list_sharers(pmd_t *pmd) { }

@@ -16,7 +16,6 @@
  * @nr_tables: length of @tables; 0 lets every hook pass at once
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
- * @forking: this address space is being made by a fork that shares tables
  */
 struct cohort_mm {
 	struct list_head tables;
@@ -24,7 +23,6 @@ struct cohort_mm {
 	unsigned int nr_tables;
 	u64 id;
 	u8 flags;
-	bool forking;
 };
 
 #endif /* _LINUX_COHORT_TYPES_H */

@@ -48,14 +48,6 @@ static struct kmem_cache *table_cache __ro_after_init;
 static struct kmem_cache *sharer_cache __ro_after_init;
 static atomic64_t next_id = ATOMIC64_INIT(0);
 
-/*
- * The mark of a table that was ever shared. It outlives the sharing, since a
- * walker that came through a former user's entry may still stand in the table:
- * such a table is freed by cohort_free_table(). The bit means "pinned" to Xen
- * PV, where we do not run.
- */
-#define PG_cohort	PG_owner_priv_1
-
 u64 cohort_new_id(void)
 {
 	return atomic64_inc_return(&next_id);
@@ -125,7 +117,6 @@ void cohort_mm_init(struct mm_struct *mm)
 	INIT_LIST_HEAD(&mm->cohort.tables);
 	spin_lock_init(&mm->cohort.lock);
 	mm->cohort.nr_tables = 0;
-	mm->cohort.forking = false;
 
 	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
 		mm->cohort.id = old->cohort.id;
@@ -176,6 +167,37 @@ void cohort_unlock(struct cohort_locked *l)
 {
 	spin_unlock(l->ptl);
 	spin_unlock(l->pml);
+}
+
+/**
+ * cohort_find_pmd() - find the entry that maps an address
+ * @mm: whose
+ * @addr: the address
+ * @end: where the caller's range ends
+ * @next: set to where to look on
+ *
+ * Return: the entry, which may be empty, or NULL if there is none.
+ */
+pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
+		       unsigned long end, unsigned long *next)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
+
+	*next = pgd_addr_end(addr, end);
+	if (pgd_none(*pgd))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	*next = p4d_addr_end(addr, end);
+	if (p4d_none(*p4d))
+		return NULL;
+	pud = pud_offset(p4d, addr);
+	*next = pud_addr_end(addr, end);
+	if (pud_none(*pud) || pud_leaf(*pud))
+		return NULL;
+	*next = pmd_addr_end(addr, end);
+	return pmd_offset(pud, addr);
 }
 
 /**
@@ -418,8 +440,27 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	return true;
 }
 
+/*
+ * Entries of a shared table were zapped, up to @addr: all users flush them before
+ * T's lock is dropped (invariant 4), if there was any that a TLB may hold, and
+ * the owner's account changes. The gather knows what it has cleared.
+ */
+void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		     int *rss)
+{
+	struct mm_struct *payer = __cohort_payer(pmd);
+	unsigned long base = (addr - 1) & PMD_MASK;
+	int i;
+
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		if (rss[i])
+			add_mm_counter(payer, i, rss[i]);
+	if (tlb->end > base)
+		__cohort_flush(pmd, max(tlb->start, base), addr);
+}
+
 /**
- * cohort_pte_free_tlb() - free an empty table that was shared once
+ * __cohort_pte_free_tlb() - free an empty table that was shared once
  * @tlb: the gather of its last user
  * @page: the table
  *
@@ -427,48 +468,38 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
  * lock, and use the table's lock before they recheck the entry. So memory,
  * lock and destructor wait for RCU on every configuration, bare metal included
  * (where x86 frees tables without RCU).
- *
- * Return: false if the table was never shared.
  */
-bool cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
+void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
-	if (likely(!test_bit(PG_cohort, &page->flags)))
-		return false;
 	paravirt_release_pte(page_to_pfn(page));
 	tlb_remove_table(tlb, page);
-	return true;
 }
 
 static void free_table_rcu(struct rcu_head *head)
 {
 	struct ptdesc *pt = container_of(head, struct ptdesc, pt_rcu_head);
 
-	clear_bit(PG_cohort, &pt->__page_flags);
+	clear_bit(PG_COHORT, &pt->__page_flags);
 	pagetable_pte_dtor(pt);
 	pagetable_free(pt);
 }
 
 /**
- * cohort_free_table() - the gather has flushed, the table may go
- * @page: a page table of any level
- *
- * Return: false if it is to be freed at once.
+ * __cohort_free_table() - the gather has flushed, the table may go
+ * @page: a table that was shared once
  */
-bool cohort_free_table(struct page *page)
+void __cohort_free_table(struct page *page)
 {
 	struct ptdesc *pt = page_ptdesc(page);
 
-	if (likely(!test_bit(PG_cohort, &page->flags)))
-		return false;
 	call_rcu(&pt->pt_rcu_head, free_table_rcu);
-	return true;
 }
 
 /* Called by share.c once a table gets its first second user. */
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct)
 {
 	pt->pt_cohort = ct;
-	set_bit(PG_cohort, &pt->__page_flags);
+	set_bit(PG_COHORT, &pt->__page_flags);
 }
 
 static int __init setup_cohort(char *arg)

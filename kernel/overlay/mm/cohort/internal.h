@@ -115,6 +115,8 @@ struct cohort_locked {
 	spinlock_t *ptl;	/* nested in it */
 };
 
+pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
+		       unsigned long end, unsigned long *next);
 bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l);
 void cohort_unlock(struct cohort_locked *l);
 

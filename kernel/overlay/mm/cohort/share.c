@@ -22,7 +22,7 @@
 /*
  * Regions whose tables are never shared, and why:
  *
- * VM_SPECIAL        drivers write such tables as they like (also vdso, vvar)
+ * VM_SPECIAL        drivers write such tables as they like
  * VM_HUGETLB        has its own sharing
  * VM_LOCKED_MASK    mlock counts each page for its region; not inherited
  * VM_UFFD_*         what an entry means depends on this process's monitor
@@ -45,7 +45,16 @@ bool cohort_vma_shareable(vm_flags_t flags)
 
 static bool vma_shareable(struct vm_area_struct *vma)
 {
-	return cohort_vma_shareable(vma->vm_flags) && !vma_is_dax(vma);
+	vm_flags_t flags = vma->vm_flags;
+
+	/*
+	 * The exception among special regions: they lie next to libraries, and
+	 * their pages differ between time namespaces alone, see
+	 * __cohort_leave_timens().
+	 */
+	if ((flags & VM_SPECIAL) && arch_vma_is_vdso(vma))
+		flags &= ~VM_SPECIAL;
+	return cohort_vma_shareable(flags) && !vma_is_dax(vma);
 }
 
 /* Is the fork that makes this process to share tables? */
@@ -63,65 +72,6 @@ static bool fork_shares(struct mm_struct *oldmm)
 	}
 	/* A notifier must hear of every change, through whichever process. */
 	return !mm_has_notifiers(oldmm);
-}
-
-/**
- * __cohort_fork() - decide whether a fork shares tables, and stop faults
- * @mm: the child
- * @oldmm: the parent; both are locked for writing
- *
- * Faults under a region's own lock must not fill a table while it is being
- * shared. dup_mmap() locks the regions one by one, but a table may serve
- * several: lock all before the first table is shared.
- */
-void __cohort_fork(struct mm_struct *mm, struct mm_struct *oldmm)
-{
-	VMA_ITERATOR(vmi, oldmm, 0);
-	struct vm_area_struct *vma;
-
-	if (!fork_shares(oldmm))
-		return;
-	for_each_vma(vmi, vma)
-		vma_start_write(vma);
-	if (!oldmm->cohort.id)
-		oldmm->cohort.id = cohort_new_id();
-	mm->cohort.id = oldmm->cohort.id;
-	mm->cohort.forking = true;
-}
-
-/**
- * cohort_fork_walks() - must a region be walked at fork only for our sake?
- * @dst_vma: the child's region
- * @src_vma: the parent's region, which fork would leave to faults
- *
- * Return: true if its tables may be shared.
- */
-bool cohort_fork_walks(struct vm_area_struct *dst_vma,
-		       struct vm_area_struct *src_vma)
-{
-	return cohort_forking(dst_vma->vm_mm) && vma_shareable(src_vma);
-}
-
-/*
- * May the table at @base be shared, as far as regions decide it (invariant 1)?
- * All of them are write-locked.
- */
-static bool range_shareable(struct vm_area_struct *vma, unsigned long base,
-			    bool *cow)
-{
-	struct vma_iterator vmi;
-
-	*cow = is_cow_mapping(vma->vm_flags);
-	if (vma->vm_start <= base && vma->vm_end >= base + PMD_SIZE)
-		return vma_shareable(vma);
-
-	vma_iter_init(&vmi, vma->vm_mm, base);
-	for_each_vma_range(vmi, vma, base + PMD_SIZE) {
-		if (!vma_shareable(vma))
-			return false;
-		*cow |= is_cow_mapping(vma->vm_flags);
-	}
-	return true;
 }
 
 /*
@@ -146,10 +96,14 @@ static bool __maybe_pinned(struct ptdesc *pt)
 	return false;
 }
 
-static int share_table(struct mm_struct *dst_mm, struct mm_struct *src_mm,
-		       pmd_t *dst_pmd, pmd_t *src_pmd, unsigned long base,
-		       bool cow)
+/*
+ * Returns 1 if the child uses the table now, 0 if its entries are to be copied
+ * as without us, or -ENOMEM.
+ */
+static int share_table(struct cohort_fork *cf, pmd_t *dst_pmd, pmd_t *src_pmd,
+		       unsigned long base, bool cow)
 {
+	struct mm_struct *dst_mm = cf->mm, *src_mm = cf->oldmm;
 	struct cohort_sharer *child, *parent = NULL;
 	struct cohort_table *ct = NULL;
 	bool first = !pmd_cohort(*src_pmd);
@@ -244,33 +198,181 @@ out_free:
 	return ret;
 }
 
-/**
- * cohort_fork_table() - share a table with the child if it may be
- * @dst_vma: the child's region
- * @src_vma: the parent's region, one of those that the table serves
- * @dst_pmd: the child's entry
- * @src_pmd: the parent's entry, which points to a table
- * @addr: an address in the range of both
- *
- * Both address spaces are locked for writing, and all the parent's regions.
- *
- * Return: 1 if the child uses the parent's table now, 0 if the region's entries
- * are to be copied as without us, or -ENOMEM.
- */
-int cohort_fork_table(struct vm_area_struct *dst_vma,
-		      struct vm_area_struct *src_vma, pmd_t *dst_pmd,
-		      pmd_t *src_pmd, unsigned long addr)
+/* The child's entry that maps @addr. */
+static pmd_t *alloc_pmd(struct mm_struct *mm, unsigned long addr)
 {
-	unsigned long base = addr & PMD_MASK;
-	bool cow;
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
 
-	/* Another region in the same range came first, and decided for all. */
-	if (pmd_cohort(*dst_pmd))
-		return 1;
-	if (!pmd_none(*dst_pmd))
+	p4d = p4d_alloc(mm, pgd, addr);
+	if (!p4d)
+		return NULL;
+	pud = pud_alloc(mm, p4d, addr);
+	if (!pud)
+		return NULL;
+	return pmd_alloc(mm, pud, addr);
+}
+
+/*
+ * Copy, as fork does, what regions that may share map in a range. Others have
+ * been copied as a whole.
+ */
+static int copy_range(struct cohort_fork *cf, unsigned long start,
+		      unsigned long end)
+{
+	VMA_ITERATOR(vmi, cf->mm, start);
+	struct vm_area_struct *dst, *src;
+	int err;
+
+	for_each_vma_range(vmi, dst, end) {
+		src = vma_lookup(cf->oldmm, dst->vm_start);
+		if (!vma_shareable(src))
+			continue;
+		err = copy_page_subrange(dst, src, max(start, src->vm_start),
+					 min(end, src->vm_end));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Share the tables of a range all of whose regions may share. */
+static int share_range(struct cohort_fork *cf, unsigned long start,
+		       unsigned long end, bool cow)
+{
+	unsigned long addr, next, copied = start;
+	pmd_t *src_pmd, *dst_pmd;
+	int ret;
+
+	for (addr = start; addr < end; addr = next) {
+		src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
+		if (!src_pmd || pmd_none(pmdp_get_lockless(src_pmd)))
+			continue;
+		dst_pmd = alloc_pmd(cf->mm, addr);
+		if (!dst_pmd)
+			return -ENOMEM;
+		/* GUP-fast must not pin a page meanwhile (invariant 9). */
+		raw_write_seqcount_begin(&cf->oldmm->write_protect_seq);
+		ret = share_table(cf, dst_pmd, src_pmd, addr, cow);
+		raw_write_seqcount_end(&cf->oldmm->write_protect_seq);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			continue;
+		if (copied < addr) {
+			ret = copy_range(cf, copied, addr);
+			if (ret)
+				return ret;
+		}
+		copied = next;
+	}
+	/* Huge pages, and tables with a page that may be pinned. */
+	return copied < end ? copy_range(cf, copied, end) : 0;
+}
+
+/*
+ * Tables below @limit are complete: all their regions are in the child. Several
+ * regions may lie in the first of them; the others serve the last region alone.
+ */
+static noinline int finish_tables(struct cohort_fork *cf, unsigned long limit)
+{
+	unsigned long edge = cf->base + PMD_SIZE;
+	unsigned long end = min(limit, ALIGN(cf->prev->vm_end, PMD_SIZE));
+	bool cow = is_cow_mapping(cf->prev->vm_flags);
+	int err;
+
+	if (cf->refused)
+		err = copy_range(cf, cf->base, edge);
+	else
+		err = share_range(cf, cf->base, edge, cf->cow);
+	if (!err && edge < end && cf->shareable)
+		err = share_range(cf, edge, end, cow);
+
+	/* The last region may reach into the table at @limit. */
+	cf->base = limit;
+	cf->cow = cow && cf->prev->vm_end > limit;
+	cf->refused = !cf->shareable && cf->prev->vm_end > limit;
+	return err;
+}
+
+/**
+ * __cohort_fork_begin() - decide whether a fork shares tables
+ * @cf: filled in; all else here is only for forks that share
+ * @mm: the child
+ * @oldmm: the parent; both are locked for writing
+ */
+void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
+			 struct mm_struct *oldmm)
+{
+	if (!fork_shares(oldmm))
+		return;
+	memset(cf, 0, sizeof(*cf));
+	cf->sharing = true;
+	cf->mm = mm;
+	cf->oldmm = oldmm;
+	if (!oldmm->cohort.id)
+		oldmm->cohort.id = cohort_new_id();
+	mm->cohort.id = oldmm->cohort.id;
+}
+
+/**
+ * __cohort_fork_next() - share the tables that a fork has no more regions for
+ * @cf: the fork
+ * @vma: the parent's region that is duplicated next, write-locked, or NULL; all
+ *       before it have been
+ *
+ * A table may serve several regions. It is shared once all of them are locked,
+ * so that no fault fills it meanwhile, and are known to the child; the holes
+ * between them stay holes under the parent's mmap_lock (invariant 1).
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
+{
+	unsigned long limit = (vma ? vma->vm_start : ULONG_MAX) & PMD_MASK;
+	int err;
+
+	if (!cf->prev) {
+		cf->base = limit;
+	} else if (cf->base < limit) {
+		err = finish_tables(cf, limit);
+		if (err)
+			return err;
+	}
+	if (!vma)
 		return 0;
-	if (!range_shareable(src_vma, base, &cow))
-		return 0;
-	return share_table(dst_vma->vm_mm, src_vma->vm_mm, dst_pmd, src_pmd,
-			   base, cow);
+	cf->prev = vma;
+	cf->shareable = vma_shareable(vma);
+	cf->refused |= !cf->shareable;
+	cf->cow |= is_cow_mapping(vma->vm_flags);
+	return 0;
+}
+
+/**
+ * __cohort_leave_timens() - before a process changes its time namespace
+ * @mm: whose
+ *
+ * What [vvar] maps depends on the namespace: see vdso_join_timens(), which
+ * cannot fail.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __cohort_leave_timens(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+	int err = 0;
+
+	mmap_read_lock(mm);
+	for_each_vma(vmi, vma) {
+		if (!arch_vma_is_vdso(vma))
+			continue;
+		err = cohort_unshare_range(mm, vma->vm_start, vma->vm_end,
+					   COHORT_CHANGE);
+		if (err)
+			break;
+	}
+	mmap_read_unlock(mm);
+	return err;
 }

@@ -296,29 +296,6 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	return err ? -ENOMEM : 0;
 }
 
-/* The entry that maps @addr, or NULL; then *@next is where to look on. */
-static pmd_t *find_pmd(struct mm_struct *mm, unsigned long addr,
-		       unsigned long end, unsigned long *next)
-{
-	pgd_t *pgd = pgd_offset(mm, addr);
-	p4d_t *p4d;
-	pud_t *pud;
-
-	*next = pgd_addr_end(addr, end);
-	if (pgd_none(*pgd))
-		return NULL;
-	p4d = p4d_offset(pgd, addr);
-	*next = p4d_addr_end(addr, end);
-	if (p4d_none(*p4d))
-		return NULL;
-	pud = pud_offset(p4d, addr);
-	*next = pud_addr_end(addr, end);
-	if (pud_none(*pud) || pud_leaf(*pud))
-		return NULL;
-	*next = pmd_addr_end(addr, end);
-	return pmd_offset(pud, addr);
-}
-
 int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
 			   unsigned long end, enum cohort_cause cause)
 {
@@ -328,7 +305,7 @@ int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
 	if (start >= end)
 		return 0;
 	for (addr = start; addr < end; addr = next) {
-		pmd_t *pmd = find_pmd(mm, addr, end, &next);
+		pmd_t *pmd = cohort_find_pmd(mm, addr, end, &next);
 
 		if (!pmd || !pmd_cohort(pmdp_get_lockless(pmd)))
 			continue;

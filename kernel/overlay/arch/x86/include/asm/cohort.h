@@ -57,5 +57,10 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 	clear_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
 }
 
+struct vm_area_struct;
+
+/* Is this [vdso] or [vvar]? (arch/x86/entry/vdso/vma.c) */
+bool arch_vma_is_vdso(const struct vm_area_struct *vma);
+
 #endif /* !__ASSEMBLY__ */
 #endif /* _ASM_X86_COHORT_H */

@@ -5,7 +5,9 @@
  */
 #include "common.h"
 
+#include <sched.h>
 #include <spawn.h>
+#include <time.h>
 
 static struct area area;
 
@@ -548,6 +550,90 @@ static long become_zygote_and_fork(long a, long b)
 	return 0;
 }
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME	0x00000080
+#endif
+#define CLOCK_AHEAD	1000000	/* seconds */
+
+/* Seconds that the vDSO's clock is ahead of the zygote's when the case began. */
+static long clock_ahead(long a, long b)
+{
+	struct timespec vdso, kernel;
+
+	must_call(clock_gettime(CLOCK_MONOTONIC, &vdso));
+	must_call(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &kernel));
+	must(labs((long)(vdso.tv_sec - kernel.tv_sec)) < 100,
+	     "the vDSO says %ld s, the kernel %ld s", (long)vdso.tv_sec, (long)kernel.tv_sec);
+	return vdso.tv_sec - board->word[0];
+}
+
+static long make_time_namespace(long a, long b)
+{
+	char offset[64];
+
+	if (unshare(CLONE_NEWTIME))
+		return -errno;
+	snprintf(offset, sizeof(offset), "monotonic %d 0", CLOCK_AHEAD);
+	return write_text("/proc/self/timens_offsets", offset);
+}
+
+static long join_time_namespace(long pid, long b)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/ns/time", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	if (setns(fd, CLONE_NEWTIME))
+		return -errno;
+	return close(fd);
+}
+
+static void expect_clock(int who, bool ahead)
+{
+	long by = ask(who, clock_ahead, 0, 0);
+
+	must(ahead == (by >= CLOCK_AHEAD) && by < CLOCK_AHEAD + 1000 && by >= 0,
+	     "the clock of process %d is %ld s ahead", who, by);
+}
+
+/* [vvar] lies among the libraries, in a table that is shared, and differs. */
+static void test_time_namespace(long arg)
+{
+	long err, unshared;
+
+	become_zygote();
+	board->word[0] = 0;
+	board->word[0] = clock_ahead(0, 0);
+	spawn(1);
+	spawn(3);
+	for (int i = 1; i <= 3; i += 2)
+		expect_clock(i, false);
+	err = ask(1, make_time_namespace, 0, 0);
+	if (err == -EINVAL)
+		skip("this kernel has no time namespaces");
+	must(!err, "no time namespace: %s", strerror(-err));
+	expect_clock(1, false);
+
+	/* the clone whose namespace is another one */
+	unshared = vm_event("cohort_ptp_unshared_change");
+	spawn_from(1, 2);
+	expect_clock(2, true);
+	must(!sharing_possible() || vm_event("cohort_ptp_unshared_change") > unshared,
+	     "the table with [vvar] was not shared before");
+	for (int i = 0; i <= 3; i++)
+		expect_clock(i, i == 2);
+
+	/* a process that changes over */
+	err = ask(3, join_time_namespace, pid_of(2), 0);
+	must(!err, "setns: %s", strerror(-err));
+	for (int i = 0; i <= 3; i++)
+		expect_clock(i, i >= 2);
+	spawn_from(3, 4);
+	expect_clock(4, true);
+}
+
 static void test_two_cohorts(long arg)
 {
 	long one, two;
@@ -616,6 +702,7 @@ static const struct test_case cases[] = {
 	{ "/proc/PID/cohort of a process without memory is harmless", test_proc_dead },
 	{ "/proc/PID/cohort says who shares and who owns", test_proc_values },
 	{ "Two zygotes are two cohorts", test_two_cohorts },
+	{ "A time namespace changes the clock of those in it alone", test_time_namespace },
 	{ "The counters in /proc/vmstat are there", test_counters },
 };
 
