@@ -21,6 +21,7 @@ struct Page {
 struct Section {
     results: Results,
     answer: String,
+    met: usize,
     checks: Vec<Vec<String>>,
     figures: Vec<Shown>,
     failed: Vec<(String, String)>,
@@ -66,6 +67,7 @@ pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
 fn section(results: Results) -> Section {
     Section {
         answer: show::answer(&results),
+        met: results.checks.iter().filter(|check| check.pass).count(),
         checks: results
             .checks
             .iter()
