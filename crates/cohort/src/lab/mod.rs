@@ -94,7 +94,7 @@ enum Command {
     },
     /// List the experiments and what came of them last.
     List,
-    /// Write all results as one page and as the README's table.
+    /// Write all results as one page and as the README's tables.
     Report,
     /// Remove everything that the lab built; results stay unless --all.
     Clean {
