@@ -74,7 +74,7 @@ fn drive(sink: &mut impl Sink, roots: &[u64]) -> (u64, u64) {
         }
         let dice = random(&mut state);
         code[core] = match dice % 32 {
-            0 => (dice >> 8) % (4 << 20) & !15,
+            0 => ((dice >> 8) % (4 << 20)) & !15,
             _ => (code[core] & !0xffff) | (code[core] + 32 + (dice >> 40) % 64) & 0xfff0,
         };
         let at = code[core];

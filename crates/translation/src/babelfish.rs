@@ -19,6 +19,7 @@
 //!   them goes through the caches.
 
 use crate::format::SIZES_MAX;
+use crate::hash::QuickMap;
 use std::collections::HashMap;
 
 /// Entries of a table: PC bitmasks of a MaskPage (ISCA'20 Figure 13).
@@ -59,7 +60,7 @@ pub enum Copied {
 /// All MaskPages and CCIDs.
 #[derive(Clone, Debug)]
 pub struct MaskPages {
-    pages: HashMap<(u16, u32, u64), usize>,
+    pages: QuickMap<(u16, u32, u64), usize>,
     list: Vec<MaskPage>,
     ccids: HashMap<u32, u16>,
     bits: usize,
@@ -72,7 +73,7 @@ impl MaskPages {
     pub fn new(bits: u32, above: [Option<u32>; SIZES_MAX]) -> Self {
         let bits = bits as usize;
         Self {
-            pages: HashMap::new(),
+            pages: QuickMap::default(),
             list: Vec::new(),
             ccids: HashMap::new(),
             bits,

@@ -482,6 +482,10 @@ impl Format {
                 if any(&kind.global, value) {
                     attr |= attr::GLOBAL;
                 }
+                // Writing in user mode needs both of its parts, too.
+                if attr & (attr::WRITE | attr::USER) != attr::WRITE | attr::USER {
+                    attr &= !attr::USER_WRITE;
+                }
                 let shift = if any(&kind.contiguous, value) {
                     size + 4
                 } else {

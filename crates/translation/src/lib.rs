@@ -36,6 +36,7 @@ pub mod description;
 pub(crate) mod dram;
 pub mod event;
 pub mod format;
+pub(crate) mod hash;
 pub mod machine;
 pub mod memory;
 pub mod order;
@@ -43,6 +44,9 @@ pub mod report;
 pub mod time;
 pub(crate) mod tlb;
 pub mod trace;
+
+#[cfg(test)]
+mod tests;
 
 pub use counters::Counters;
 pub use description::{Model, ModelError};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Guest-physical memory, as far as the page walker reads it.
 
-use std::collections::HashMap;
+use crate::hash::QuickMap;
 
 /// Read access to guest-physical memory. Values are little endian, addresses aligned to the size.
 ///
@@ -27,7 +27,7 @@ impl<M: GuestMemory + ?Sized> GuestMemory for &M {
 /// page-table entries that were read and nothing else. A word that was never written reads as 0.
 #[derive(Clone, Debug, Default)]
 pub struct SparseMemory {
-    pages: HashMap<u64, Box<[u64; 512]>>,
+    pages: QuickMap<u64, Box<[u64; 512]>>,
 }
 
 impl SparseMemory {

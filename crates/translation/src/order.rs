@@ -75,13 +75,14 @@ impl Order {
         match self.policy {
             Policy::Lru | Policy::Fifo => {
                 let stamps = &self.stamps[first..first + self.ways];
-                let mut oldest = 0;
-                for way in 1..stamps.len() {
-                    if stamps[way] < stamps[oldest] {
-                        oldest = way;
-                    }
+                let (mut oldest, mut way_of_oldest) = (u64::MAX, 0);
+                for (way, &stamp) in stamps.iter().enumerate() {
+                    // Without a branch: it could not be foretold.
+                    let older = stamp < oldest;
+                    oldest = if older { stamp } else { oldest };
+                    way_of_oldest = if older { way } else { way_of_oldest };
                 }
-                first + oldest
+                first + way_of_oldest
             }
             Policy::Plru => {
                 let tree = self.trees[set];

@@ -182,6 +182,8 @@ pub struct Latencies {
     pub max: u64,
     /// Ends without a begin.
     pub unmatched: u64,
+    /// Counts by power of two: `(up to, requests)`, empty classes before the first left out.
+    pub histogram: Vec<(u64, u64)>,
 }
 
 /// All that a machine counted.
@@ -274,6 +276,17 @@ impl Requests {
             p99: self.done.value_at_quantile(0.99),
             max: self.done.max(),
             unmatched: self.unmatched,
+            histogram: self
+                .done
+                .iter_log(1, 2.0)
+                .map(|class| {
+                    (
+                        class.value_iterated_to(),
+                        class.count_since_last_iteration(),
+                    )
+                })
+                .skip_while(|&(_, count)| count == 0)
+                .collect(),
         }
     }
 }

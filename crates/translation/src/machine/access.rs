@@ -75,6 +75,15 @@ impl Lookup<'_> {
                 return Verdict::Private;
             }
         }
+        let mut checked = true;
+        if let Some((check, _)) = self.fixed.domains {
+            match (self.core.domain(bits), check) {
+                (1, _) => {}
+                (3, _) => checked = false,
+                (_, DomainCheck::Miss) => return Verdict::Closed,
+                (_, DomainCheck::Fault) => return Verdict::Deny(Fault::Domain),
+            }
+        }
         if self
             .paddr
             .is_some_and(|paddr| tlb.translate(slot, self.vaddr) != paddr)
@@ -85,15 +94,6 @@ impl Lookup<'_> {
             } else {
                 Verdict::Stale
             };
-        }
-        let mut checked = true;
-        if let Some((check, _)) = self.fixed.domains {
-            match (self.core.domain(bits), check) {
-                (1, _) => {}
-                (3, _) => checked = false,
-                (_, DomainCheck::Miss) => return Verdict::Closed,
-                (_, DomainCheck::Fault) => return Verdict::Deny(Fault::Domain),
-            }
         }
         if !checked || self.core.allows(bits, self.kind) {
             return Verdict::Use;

@@ -10,6 +10,7 @@ use crate::description::{Aslr, CachePart, Model, ModelError, Side, TlbPart, Walk
 use crate::dram::Geometry;
 use crate::event::Context;
 use crate::format::SIZES_MAX;
+use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::report::Requests;
 use crate::time::Clock;
@@ -49,7 +50,7 @@ impl<M: GuestMemory> Machine<M> {
             memory,
             time: 0,
             spaces: Vec::new(),
-            by_root: HashMap::new(),
+            by_root: QuickMap::default(),
             recycle: 0,
             buckets: Vec::new(),
             bucket_of: HashMap::new(),

@@ -18,6 +18,7 @@ use crate::counters::{Counters, Tally};
 use crate::description::{DomainCheck, Model, Tag, WalkCacheTag};
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
 use crate::format::{Format, Test, Walk, attr};
+use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::report::{Counted, Requests};
 use crate::time::Clock;
@@ -162,7 +163,7 @@ pub struct Machine<M> {
     /// The farthest that any core's clock has come.
     time: u64,
     spaces: Vec<Space>,
-    by_root: HashMap<u64, u16>,
+    by_root: QuickMap<u64, u16>,
     /// The next number of an address space to be given again when all are taken.
     recycle: u16,
     pub(crate) buckets: Vec<Bucket>,

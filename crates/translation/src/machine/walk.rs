@@ -67,11 +67,13 @@ impl<M: GuestMemory> Machine<M> {
         if self.fixed.babelfish.is_some() && bits & attr::GLOBAL == 0 {
             match mask {
                 None => bits |= attr::OWNED,
-                Some(0) => {}
-                Some(mask) => {
+                Some(mask) if mask_page.is_some() => {
                     bits |= attr::OR_PC;
                     private = mask;
                 }
+                // "When the PC bitmask bits are not loaded into the TLB, the hardware clears the
+                // corresponding TLB storage" (ISCA'20 section III-A).
+                Some(_) => {}
             }
         }
         let entry = Entry {

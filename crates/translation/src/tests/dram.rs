@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::Dice;
+use crate::counters::MemoryCounters;
+use crate::dram::{Dram, Geometry};
+
+const G: Geometry = Geometry {
+    banks: 4,
+    row_lines: 8,
+    hit: 10,
+    closed: 24,
+    conflict: 38,
+    burst: 4,
+};
+
+#[test]
+fn a_row_is_opened_hit_and_replaced() {
+    let mut dram = Dram::new(G);
+    let mut counters = MemoryCounters::default();
+    let mut access = |line, now| dram.access(line, now, false, &mut counters);
+    // GIVEN all rows closed WHEN line 0 is read THEN its row is opened.
+    assert_eq!(access(0, 0), 24 + 4);
+    // Line 4 is the next of the same bank, in the same row.
+    assert_eq!(access(4, 1000), 10 + 4);
+    // Line 1 is in the next bank.
+    assert_eq!(access(1, 1000), 24 + 4);
+    // Four banks of rows of eight lines: line 32 is in bank 0, the second row.
+    assert_eq!(access(32, 2000), 38 + 4);
+    assert_eq!((counters.reads, counters.row_opens), (4, 2));
+    assert_eq!((counters.row_hits, counters.row_conflicts), (1, 1));
+}
+
+#[test]
+fn a_busy_bank_is_waited_for() {
+    let mut dram = Dram::new(G);
+    let mut counters = MemoryCounters::default();
+    dram.access(0, 100, false, &mut counters);
+    // It is busy from 100 for 24; at 110 there are 14 left.
+    assert_eq!(dram.access(4, 110, false, &mut counters), 14 + 10 + 4);
+    // Another bank is not.
+    assert_eq!(dram.access(1, 110, false, &mut counters), 24 + 4);
+}
+
+#[test]
+fn random_accesses_agree_with_a_table_of_rows() {
+    let mut dram = Dram::new(G);
+    let mut counters = MemoryCounters::default();
+    let mut open: [Option<u64>; 4] = [None; 4];
+    let mut busy = [0u64; 4];
+    let mut dice = Dice::new(7);
+    let mut now = 0;
+    for _ in 0..300_000 {
+        now += dice.below(30);
+        let line = dice.below(4 * 8 * 5);
+        let bank = line as usize % 4;
+        let row = line / 32;
+        let time = match open[bank] {
+            Some(open) if open == row => 10,
+            Some(_) => 38,
+            None => 24,
+        };
+        let wait = busy[bank].saturating_sub(now);
+        assert!(wait <= 4 * 42 || time > 0);
+        let wait = if wait > 4 * 42 { 0 } else { wait };
+        assert_eq!(
+            dram.access(line, now, dice.below(2) == 0, &mut counters),
+            wait + time + 4
+        );
+        open[bank] = Some(row);
+        busy[bank] = now + wait + time;
+    }
+    assert_eq!(counters.reads + counters.writes, 300_000);
+    let kinds = counters.row_hits + counters.row_opens + counters.row_conflicts;
+    assert_eq!(kinds, 300_000);
+}

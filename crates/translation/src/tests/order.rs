@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::Dice;
+use crate::order::{Order, Policy};
+use proptest::prelude::*;
+
+/// LRU as a list of ways, the oldest first; FIFO is the same without uses.
+fn compare_with_list(policy: Policy, ways: usize, steps: impl Iterator<Item = (bool, usize)>) {
+    let mut order = Order::new(policy, 1, ways);
+    let mut list: Vec<usize> = (0..ways).collect();
+    for way in 0..ways {
+        order.filled(way);
+    }
+    for (use_only, way) in steps {
+        if use_only {
+            order.used(way);
+            if policy == Policy::Lru {
+                list.retain(|&other| other != way);
+                list.push(way);
+            }
+        } else {
+            let victim = order.victim(0);
+            assert_eq!(victim, list.remove(0));
+            order.filled(victim);
+            list.push(victim);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn lru_is_a_list_by_last_use(
+        ways in 1usize..20,
+        steps in prop::collection::vec((any::<bool>(), 0usize..1000), 0..300),
+    ) {
+        let steps = steps.into_iter().map(|(used, way)| (used, way % ways));
+        compare_with_list(Policy::Lru, ways, steps);
+    }
+
+    #[test]
+    fn fifo_is_a_list_by_fill(
+        ways in 1usize..20,
+        steps in prop::collection::vec((any::<bool>(), 0usize..1000), 0..300),
+    ) {
+        let steps = steps.into_iter().map(|(used, way)| (used, way % ways));
+        compare_with_list(Policy::Fifo, ways, steps);
+    }
+}
+
+/// The tree as nested halves: each remembers which side was used last.
+enum Tree {
+    Leaf(usize),
+    Node {
+        left_was_last: bool,
+        left: Box<Tree>,
+        right: Box<Tree>,
+    },
+}
+
+impl Tree {
+    fn new(ways: std::ops::Range<usize>) -> Self {
+        if ways.len() == 1 {
+            return Self::Leaf(ways.start);
+        }
+        let middle = ways.start + ways.len() / 2;
+        let (left, right) = (ways.start..middle, middle..ways.end);
+        // At first everything points left, so the right side counts as used last.
+        Self::Node {
+            left_was_last: false,
+            left: Box::new(Self::new(left)),
+            right: Box::new(Self::new(right)),
+        }
+    }
+
+    fn holds(&self, way: usize) -> bool {
+        match self {
+            Self::Leaf(mine) => *mine == way,
+            Self::Node { left, right, .. } => left.holds(way) || right.holds(way),
+        }
+    }
+
+    fn used(&mut self, way: usize) {
+        if let Self::Node {
+            left_was_last,
+            left,
+            right,
+        } = self
+        {
+            *left_was_last = left.holds(way);
+            let side = if *left_was_last { left } else { right };
+            side.used(way);
+        }
+    }
+
+    fn victim(&self) -> usize {
+        match self {
+            Self::Leaf(way) => *way,
+            Self::Node {
+                left_was_last: true,
+                right,
+                ..
+            } => right.victim(),
+            Self::Node { left, .. } => left.victim(),
+        }
+    }
+}
+
+#[test]
+fn plru_is_a_tree_of_halves() {
+    for ways in [1, 2, 4, 8, 16, 32, 64] {
+        let mut order = Order::new(Policy::Plru, 1, ways);
+        let mut tree = Tree::new(0..ways);
+        let mut dice = Dice::new(ways as u64);
+        for _ in 0..20_000 {
+            let way = dice.below(ways as u64) as usize;
+            order.used(way);
+            tree.used(way);
+            assert_eq!(order.victim(0), tree.victim());
+        }
+    }
+}
+
+#[test]
+fn random_is_the_same_in_every_run_and_reaches_every_way() {
+    let draw = || {
+        let mut order = Order::new(Policy::Random, 4, 12);
+        (0..1000).map(|_| order.victim(2)).collect::<Vec<_>>()
+    };
+    let drawn = draw();
+    assert_eq!(drawn, draw());
+    assert!((24..36).all(|slot| drawn.contains(&slot)));
+    assert!(drawn.iter().all(|slot| (24..36).contains(slot)));
+}

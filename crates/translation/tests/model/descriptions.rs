@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The built-in descriptions, and what is wrong with bad ones.
+
+use translation::description::{Side, TlbPart};
+use translation::{Machine, Model, SparseMemory};
+
+fn tlbs(model: &Model) -> Vec<(usize, Side, u32, usize, usize, u64)> {
+    let row = |part: &TlbPart| {
+        (
+            part.level,
+            part.side,
+            part.pages[0].0,
+            part.entries,
+            part.ways,
+            part.cycles,
+        )
+    };
+    model.tlb.iter().map(row).collect()
+}
+
+#[test]
+fn every_built_in_description_makes_a_machine() {
+    for name in Model::builtin_names() {
+        let model = Model::builtin(name).unwrap();
+        assert_eq!(model.name, name);
+        Machine::new(&model, 8, SparseMemory::new()).unwrap();
+        for format in translation::format::Format::builtin_names() {
+            let other = model.clone().with_page_tables(format).unwrap();
+            Machine::new(&other, 1, SparseMemory::new()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn babelfish_isca20_is_table_1() {
+    let model = Model::builtin("babelfish-isca20").unwrap();
+    let core = &model.core;
+    assert_eq!((core.clock_mhz, core.issue_width, core.rob), (2000, 2, 128));
+    assert_eq!(
+        tlbs(&model),
+        [
+            (1, Side::Fetch, 12, 64, 4, 1),
+            (1, Side::Data, 12, 64, 4, 1),
+            (1, Side::Data, 21, 32, 4, 1),
+            (1, Side::Data, 30, 4, 0, 1),
+            (2, Side::Both, 12, 1536, 12, 10),
+            (2, Side::Both, 21, 1536, 12, 10),
+            (2, Side::Both, 30, 16, 4, 10),
+        ]
+    );
+    let caches: Vec<_> = model
+        .cache
+        .parts()
+        .map(|(name, part)| (name, part.kb, part.ways, part.cycles, part.mshrs))
+        .collect();
+    assert_eq!(
+        caches,
+        [
+            ("l1i", 32, 8, 2, 16),
+            ("l1d", 32, 8, 2, 16),
+            ("l2", 256, 8, 8, 16),
+            ("last", 8192, 16, 32, 128),
+        ]
+    );
+    assert_eq!(model.cache.line_bytes, 64);
+    let walk = model.walk_cache.as_ref().unwrap();
+    assert_eq!((walk.entries, walk.ways, walk.cycles), (16, 4, 1));
+    let memory = &model.memory;
+    assert_eq!(
+        (
+            memory.channels,
+            memory.ranks,
+            memory.banks,
+            memory.clock_mhz
+        ),
+        (2, 8, 8, 1000)
+    );
+    let fish = model.babelfish.as_ref().unwrap();
+    assert_eq!(
+        (fish.transform_cycles, fish.long_cycles, fish.pc_bits),
+        (2, 12, 32)
+    );
+    assert_eq!(
+        fish.aslr,
+        translation::description::Aslr::Hw,
+        "modeled by default"
+    );
+}
+
+#[test]
+fn the_variants_differ_only_where_they_say() {
+    let fish = Model::builtin("babelfish-isca20").unwrap();
+    let baseline = Model::builtin("baseline").unwrap();
+    assert!(baseline.babelfish.is_none());
+    assert_eq!((&baseline.tlb, &baseline.cache), (&fish.tlb, &fish.cache));
+    let larger = Model::builtin("larger-tlb").unwrap();
+    assert_eq!(tlbs(&larger)[..4], tlbs(&baseline)[..4]);
+    // Half as many bits again: 46 to 93, in the same sets.
+    for (more, less) in tlbs(&larger)[4..].iter().zip(&tlbs(&baseline)[4..]) {
+        assert_eq!((more.3 * 2, more.4 * 2), (less.3 * 3, less.4 * 3));
+    }
+}
+
+#[test]
+fn the_older_platforms_are_their_papers() {
+    let a9 = Model::builtin("cortex-a9").unwrap();
+    assert_eq!(a9.core.clock_mhz, 1200);
+    assert!(
+        a9.tlb
+            .iter()
+            .all(|part| part.flushed_on_switch == (part.level == 1))
+    );
+    assert_eq!(tlbs(&a9)[2].3, 128);
+    let caches = &a9.cache;
+    assert_eq!(
+        (
+            caches.l1i.kb,
+            caches.l1d.kb,
+            caches.last.as_ref().unwrap().kb
+        ),
+        (32, 32, 1024)
+    );
+    let p4 = Model::builtin("pentium4").unwrap();
+    assert_eq!(
+        tlbs(&p4),
+        [
+            (1, Side::Fetch, 12, 128, 4, 1),
+            (1, Side::Data, 12, 64, 0, 1)
+        ]
+    );
+    assert_eq!((p4.cache.l1d.kb, p4.cache.l1d.ways), (8, 4));
+    assert_eq!(
+        (
+            p4.cache.l2.as_ref().unwrap().kb,
+            p4.cache.l2.as_ref().unwrap().ways
+        ),
+        (256, 8)
+    );
+}
+
+#[test]
+fn a_bad_description_is_refused_with_its_reason() {
+    let good = Model::builtin_text("babelfish-isca20").unwrap();
+    for (from, to, says) in [
+        ("rob = 128", "rob = 128\nrobb = 1", "robb"),
+        ("rob = 128", "", "rob"),
+        ("entries = 1536", "entries = 1500", "power of two of sets"),
+        ("ways = 12", "ways = 0", "ways must be"),
+        ("ways = 12", "ways = \"all\"", "ways must be"),
+        ("\"4K\"", "\"5K\"", "not a page size"),
+        ("level = 2", "level = 3", "level must be 1 or 2"),
+        ("pages = [\"2M\"]", "pages = [\"4K\"]", "two arrays"),
+        ("pages = [\"4K\"]", "pages = [\"2M\"]", "smallest page size"),
+        ("cycles = 10", "cycles = 11", "differ in cycles"),
+        ("pc_bits = 32", "pc_bits = 33", "pc_bits"),
+        (
+            "owned = [\"9=0\"]",
+            "owned = [\"nine\"]",
+            "not a test of bits",
+        ),
+        ("owned = [\"9=0\"]", "owned = []", "owned"),
+        ("channels = 2", "channels = 3", "power of two"),
+        ("line_bytes = 64", "line_bytes = 60", "power of two"),
+        ("issue_width = 2", "issue_width = 0", "issue_width"),
+        (
+            "page_tables = \"x86-64\"",
+            "page_tables = \"vax\"",
+            "armv8-4k",
+        ),
+        (
+            "tag = \"address-space\"",
+            "tag = \"hardware\"",
+            "address-space",
+        ),
+        ("name = \"babelfish-isca20\"", "", "name"),
+        ("[core]", "[core", "core"),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "{from}");
+        let error = Model::parse("bad", &text).expect_err(to).to_string();
+        assert!(error.contains(says), "{from} -> {to}: {error}");
+    }
+}
+
+#[test]
+fn bases_are_found_and_circles_are_not_followed() {
+    let child = |extra: &str| format!("name = \"c\"\nabout = \"\"\n{extra}");
+    let based = child("base = \"baseline\"\n[core]\nrob = 64\n");
+    let model = Model::parse("c", &based).unwrap();
+    assert_eq!((model.core.rob, model.core.clock_mhz), (64, 2000));
+    let unknown = Model::parse("c", &child("base = \"nothing\"\n"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        unknown.contains("nothing") && unknown.contains("zen4"),
+        "{unknown}"
+    );
+    let without = child("base = \"baseline\"\nwithout = [\"babelfish\"]\n");
+    assert!(
+        Model::parse("c", &without)
+            .unwrap_err()
+            .to_string()
+            .contains("no \"babelfish\"")
+    );
+    let folder = std::env::temp_dir().join(format!("translation-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("circle.toml");
+    std::fs::write(&file, child("base = \"circle.toml\"\n")).unwrap();
+    let circle = Model::read(&file).unwrap_err().to_string();
+    std::fs::write(&file, based).unwrap();
+    let read = Model::load(file.to_str().unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(circle.contains("circle"), "{circle}");
+    assert_eq!(read.unwrap().core.rob, 64);
+    let missing = Model::load("./no/such.toml").unwrap_err().to_string();
+    assert!(missing.contains("./no/such.toml"), "{missing}");
+}
+
+#[test]
+fn a_machine_has_1_to_64_cores() {
+    let model = Model::builtin("baseline").unwrap();
+    for cores in [0, 65] {
+        let error = Machine::new(&model, cores, SparseMemory::new()).unwrap_err();
+        assert!(error.to_string().contains(&format!("{cores} cores")));
+    }
+}

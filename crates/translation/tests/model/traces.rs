@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Traces: what was recorded comes back, and what is not a trace is refused.
+
+use crate::os::context;
+use crate::properties::{CORES, Dice, Kind, World, address};
+use translation::trace::{Header, Reader, Recorder, TraceError, VERSION, replay};
+use translation::{AccessKind, Invalidation, Machine, Mark, Model, Segment, Sink, SparseMemory};
+
+/// Two sinks at once.
+struct Both<'a, A, B>(&'a mut A, &'a mut B);
+
+macro_rules! both {
+    ($($name:ident($($arg:ident: $kind:ty),*);)*) => {
+        impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
+            $(fn $name(&mut self, $($arg: $kind),*) {
+                self.0.$name($($arg),*);
+                self.1.$name($($arg),*);
+            })*
+        }
+    };
+}
+
+both! {
+    instructions(core: usize, count: u64);
+    access(core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32);
+    fault(core: usize, kind: AccessKind, vaddr: u64);
+    fault_done(core: usize);
+    set_context(core: usize, context: translation::Context);
+    set_identity(root: u64, identity: translation::Identity);
+    set_segments(root: u64, segments: &[Segment]);
+    private_copy(root: u64, vaddr: u64);
+    retire(root: u64);
+    invalidate(core: usize, what: Invalidation);
+    mark(core: usize, mark: Mark);
+}
+
+fn header() -> Header {
+    let page_tables = "x86-64".to_owned();
+    Header {
+        cores: CORES,
+        page_tables,
+        about: "a test, \"quoted\"\n".to_owned(),
+    }
+}
+
+/// A run of a small kernel, given to a sink; every event occurs.
+fn drive(sink: &mut impl Sink, world: &mut World, steps: usize) {
+    world.boot(sink);
+    let mut dice = Dice(99);
+    for step in 0..steps {
+        let core = dice.below(CORES);
+        sink.instructions(core, [1, 3, 64, 65, 100_000][dice.below(5)]);
+        if dice.below(5) == 0 {
+            world.running[core] = dice.below(8);
+            sink.set_context(core, context(world.roots[world.running[core]]));
+        }
+        let process = world.running[core];
+        let (region, page) = (dice.below(3), dice.below(6));
+        let vaddr = address(region, page) + dice.below(4000) as u64;
+        let (frame, present, writable) = world.truth(process, vaddr);
+        if !present {
+            sink.fault(core, AccessKind::Read, vaddr);
+            world.fault_in(process, region, page);
+            sink.instructions(core, 900);
+            sink.fault_done(core);
+        } else if !writable && dice.below(50) == 0 {
+            sink.fault(core, AccessKind::Write, vaddr);
+            world.copy_on_write(sink, process, region, page);
+            sink.fault_done(core);
+        } else {
+            let kind = match dice.below(4) {
+                0 => AccessKind::Fetch,
+                1 if writable => AccessKind::Write,
+                _ => AccessKind::Read,
+            };
+            let size = [1, 2, 4, 8, 16, 64, 24, 77][dice.below(8)];
+            let paddr = (dice.below(10) > 0).then_some(frame | vaddr & 0xfff);
+            sink.access(core, kind, vaddr, paddr, size);
+        }
+        match step % 1000 {
+            100 => sink.mark(
+                core,
+                Mark::RequestBegin {
+                    id: step as u64 / 1000,
+                },
+            ),
+            900 => sink.mark(
+                core,
+                Mark::RequestEnd {
+                    id: step as u64 / 1000,
+                },
+            ),
+            500 if step == 500 => sink.mark(core, Mark::Start),
+            600 => sink.invalidate(core, Invalidation::Page { vaddr }),
+            700 => sink.invalidate(core, Invalidation::AllButGlobal),
+            750 => sink.invalidate(core, Invalidation::SharedPage { vaddr, cohort: 1 }),
+            800 => sink.retire(world.roots[7]),
+            _ => {}
+        }
+    }
+    sink.mark(0, Mark::Stop);
+}
+
+fn record(kind: Kind, steps: usize) -> Vec<u8> {
+    let mut world = World::new(kind);
+    let mut recorder = Recorder::new(&header(), world.memory.clone(), Vec::new()).unwrap();
+    drive(&mut recorder, &mut world, steps);
+    recorder.finish().unwrap()
+}
+
+#[test]
+fn a_replay_gives_the_figures_of_the_run() {
+    for kind in [Kind::Paper, Kind::Cohort, Kind::Stock] {
+        for name in ["babelfish-isca20", "baseline", "zen4"] {
+            let model = Model::builtin(name).unwrap();
+            let mut world = World::new(kind);
+            let mut machine = Machine::new(&model, CORES, world.memory.clone()).unwrap();
+            let memory = world.memory.clone();
+            let mut recorder = Recorder::new(&header(), memory, Vec::new()).unwrap();
+            drive(&mut Both(&mut machine, &mut recorder), &mut world, 40_000);
+            let trace = recorder.finish().unwrap();
+            let mut again = Machine::new(&model, CORES, SparseMemory::new()).unwrap();
+            let reader = Reader::new(trace.as_slice()).unwrap();
+            assert_eq!(reader.header(), &header());
+            let accesses = replay(reader, &mut again).unwrap();
+            let report = machine.report();
+            assert_eq!(again.report(), report, "{kind:?} {name}");
+            assert_eq!(report.total.unexplained, 0);
+            assert!(accesses > 30_000 && report.requests.count > 30);
+        }
+    }
+}
+
+/// A sink that only counts calls.
+#[derive(Default)]
+struct Calls(u64);
+
+macro_rules! calls {
+    ($($name:ident($($kind:ty),*);)*) => {
+        impl Sink for Calls {
+            $(fn $name(&mut self, $(_: $kind),*) {
+                self.0 += 1;
+            })*
+        }
+    };
+}
+
+calls! {
+    instructions(usize, u64);
+    access(usize, AccessKind, u64, Option<u64>, u32);
+    fault(usize, AccessKind, u64);
+    fault_done(usize);
+    set_context(usize, translation::Context);
+    set_identity(u64, translation::Identity);
+    set_segments(u64, &[Segment]);
+    private_copy(u64, u64);
+    retire(u64);
+    invalidate(usize, Invalidation);
+    mark(usize, Mark);
+}
+
+fn play(bytes: &[u8]) -> Result<u64, TraceError> {
+    Reader::new(bytes)?.play(&mut Calls::default(), |_, _, _| {})
+}
+
+#[test]
+fn a_truncated_trace_is_refused_wherever_it_is_cut() {
+    let trace = record(Kind::Cohort, 300);
+    play(&trace).unwrap();
+    for length in 0..trace.len() {
+        let error = play(&trace[..length]).expect_err("it was cut");
+        match length {
+            0..8 => assert!(matches!(error, TraceError::Foreign), "{length}: {error}"),
+            _ => assert!(
+                matches!(error, TraceError::Truncated { .. }),
+                "{length}: {error}"
+            ),
+        }
+    }
+    // Cut between two blocks, a longer one.
+    let long = record(Kind::Cohort, 100_000);
+    assert!(matches!(
+        play(&long[..long.len() - 16]),
+        Err(TraceError::Truncated { .. })
+    ));
+}
+
+#[test]
+fn a_damaged_trace_is_refused_whatever_bit_is_wrong() {
+    let trace = record(Kind::Cohort, 60);
+    for byte in 0..trace.len() {
+        for bit in [0, 3, 7] {
+            let mut bad = trace.clone();
+            bad[byte] ^= 1 << bit;
+            assert!(play(&bad).is_err(), "byte {byte}, bit {bit}");
+        }
+    }
+    let mut longer = trace.clone();
+    longer.push(0);
+    let error = play(&longer).unwrap_err().to_string();
+    assert!(error.contains("something follows its end"), "{error}");
+}
+
+#[test]
+fn a_foreign_file_and_another_version_are_named() {
+    let error = play(b"\x7fELF and more than eight bytes")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("not a trace"), "{error}");
+    let mut newer = record(Kind::Cohort, 10);
+    newer[8] = VERSION as u8 + 1;
+    let error = play(&newer).unwrap_err().to_string();
+    assert!(
+        error.contains("version 2") && error.contains("record it anew"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_trace_for_another_machine_is_refused() {
+    let trace = record(Kind::Cohort, 10);
+    let refused = |model: &str, cores: usize| {
+        let model = Model::builtin(model).unwrap();
+        let mut machine = Machine::new(&model, cores, SparseMemory::new()).unwrap();
+        replay(Reader::new(trace.as_slice()).unwrap(), &mut machine)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused("cortex-a9", CORES).contains("armv7-short"));
+    assert!(refused("baseline", CORES - 1).contains("3 cores"));
+    let mut other = header();
+    other.page_tables = "vax".to_owned();
+    let error = Recorder::new(&other, SparseMemory::new(), Vec::new())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("vax"), "{error}");
+}
+
+#[test]
+fn a_disk_that_is_full_is_reported_at_the_end() {
+    struct Full(usize);
+    impl std::io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self
+                .0
+                .checked_sub(bytes.len())
+                .ok_or(std::io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut world = World::new(Kind::Stock);
+    let mut recorder = Recorder::new(&header(), world.memory.clone(), Full(500)).unwrap();
+    drive(&mut recorder, &mut world, 200_000);
+    assert!(recorder.error().is_some());
+    assert!(matches!(recorder.finish(), Err(TraceError::Io(_))));
+}
