@@ -71,7 +71,9 @@ static inline bool pmd_cohort(pmd_t pmd)
 }
 
 /* Count what also happens outside a cohort, to compare with. */
-#define cohort_count(item, nr)	count_vm_events(COHORT_##item, nr)
+#define cohort_count_table()		count_vm_event(COHORT_PTP_ALLOC)
+#define cohort_count_copied(nr)		count_vm_events(COHORT_PTE_COPIED_FORK, nr)
+#define cohort_count_file_fault()	count_vm_event(COHORT_FAULT_FILE)
 
 static inline bool cohort_active(void)
 {
@@ -151,10 +153,14 @@ static inline bool cohort_member(struct mm_struct *mm)
 bool __cohort_maps_old(struct vm_fault *vmf, unsigned long addr,
 		       unsigned int nr);
 
-/* A macro, so that nothing is loaded before the branch, for each page. */
-#define cohort_maps_old(vmf, addr, nr)					\
-	(cohort_active() && cohort_member((vmf)->vma->vm_mm) &&		\
-	 __cohort_maps_old(vmf, addr, nr))
+/* Takes pointers, so that nothing is loaded before the branch, for each page. */
+static inline bool cohort_maps_old(struct vm_area_struct *vma,
+				   struct vm_fault *vmf, unsigned long addr,
+				   unsigned int nr)
+{
+	return cohort_active() && cohort_member(vma->vm_mm) &&
+	       __cohort_maps_old(vmf, addr, nr);
+}
 
 /* The process is to change its time namespace. Returns 0 or -ENOMEM. */
 static inline int cohort_leave_timens(struct mm_struct *mm)
@@ -386,7 +392,9 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 
 struct cohort_fork { };
 
-#define cohort_count(item, nr)	do { (void)(nr); } while (0)
+static inline void cohort_count_table(void) { }
+static inline void cohort_count_copied(unsigned long nr) { }
+static inline void cohort_count_file_fault(void) { }
 
 static inline bool pmd_cohort(pmd_t pmd) { return false; }
 
@@ -414,7 +422,13 @@ static inline bool cohort_fork_store(struct cohort_fork *cf,
 	return false;
 }
 
-#define cohort_maps_old(vmf, addr, nr)	false
+static inline bool cohort_maps_old(struct vm_area_struct *vma,
+				   struct vm_fault *vmf, unsigned long addr,
+				   unsigned int nr)
+{
+	return false;
+}
+
 static inline int cohort_leave_timens(struct mm_struct *mm) { return 0; }
 static inline vm_fault_t cohort_fault(struct vm_fault *vmf) { return 0; }
 static inline int cohort_gup_check(pmd_t pmd, struct page *page,

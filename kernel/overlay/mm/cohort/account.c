@@ -76,7 +76,7 @@ typedef void (*table_fn)(struct cohort_table *ct, bool owned, void *arg);
  * Call @fn for each shared table that @mm uses, with the table's lock held and
  * its counts up to date.
  */
-static void for_each_table(struct mm_struct *mm, table_fn fn, void *arg)
+static void walk_tables(struct mm_struct *mm, table_fn fn, void *arg)
 {
 	struct cohort_sharer *sharer;
 
@@ -107,7 +107,7 @@ static void add_borrowed(struct cohort_table *ct, bool owned, void *arg)
 
 void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
-	for_each_table(mm, add_borrowed, counts);
+	walk_tables(mm, add_borrowed, counts);
 }
 
 unsigned long __cohort_borrowed_rss(struct mm_struct *mm)
@@ -136,7 +136,7 @@ long __cohort_badness(struct mm_struct *mm)
 {
 	long points = 0;
 
-	for_each_table(mm, add_part, &points);
+	walk_tables(mm, add_part, &points);
 	return points;
 }
 
@@ -164,7 +164,7 @@ void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 {
 	unsigned int tables[2] = {};
 
-	for_each_table(mm, add_table, tables);
+	walk_tables(mm, add_table, tables);
 	*shared = tables[0];
 	*owned = tables[1];
 }

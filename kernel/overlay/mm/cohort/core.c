@@ -26,10 +26,10 @@
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/mutex.h>
+#include <linux/pgalloc.h>
 #include <linux/prctl.h>
 #include <linux/slab.h>
 
-#include <asm/pgalloc.h>
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
@@ -160,11 +160,28 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	l->ct = pt->pt_cohort;
 	l->sharer = __cohort_find(l->ct, mm);
 	VM_WARN_ON_ONCE_MM(!l->sharer, mm);
+	/* Sparse cannot tell the two ways out apart: the caller holds both. */
+	__release(l->ptl);
+	__release(l->pml);
 	return true;
+}
+
+/* Lock the table of a sharer that nobody else can take off the list. */
+static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
+{
+	l->ct = sharer->table;
+	l->sharer = sharer;
+	l->pml = pmd_lock(sharer->mm, sharer->pmd);
+	l->ptl = ptlock_ptr(l->ct->pt);
+	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
+	__release(l->ptl);
+	__release(l->pml);
 }
 
 void cohort_unlock(struct cohort_locked *l)
 {
+	__acquire(l->pml);
+	__acquire(l->ptl);
 	spin_unlock(l->ptl);
 	spin_unlock(l->pml);
 }
@@ -366,18 +383,14 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 	while ((sharer = list_first_entry_or_null(&mm->cohort.tables,
 						  struct cohort_sharer,
 						  in_mm))) {
-		struct cohort_table *ct = sharer->table;
-
-		l.pml = pmd_lock(mm, sharer->pmd);
-		l.ptl = ptlock_ptr(ct->pt);
-		spin_lock_nested(l.ptl, SINGLE_DEPTH_NESTING);
-		if (ct->users == 1) {
-			__cohort_adopt(ct, sharer, true);
+		lock_sharer(sharer, &l);
+		if (l.ct->users == 1) {
+			__cohort_adopt(l.ct, sharer, true);
 		} else {
-			trace_cohort_leave(mm, ct->addr, ct->users);
+			trace_cohort_leave(mm, l.ct->addr, l.ct->users);
 			count_vm_event(COHORT_PTP_LEFT);
 			pmd_clear(sharer->pmd);
-			__cohort_leave(ct, sharer);
+			__cohort_leave(l.ct, sharer);
 		}
 		cohort_unlock(&l);
 		cond_resched();

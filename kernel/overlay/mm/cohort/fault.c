@@ -52,6 +52,7 @@ vm_fault_t cohort_fault(struct vm_fault *vmf)
 		return 0;
 
 	if (vmf->pte) {
+		__acquire(RCU);		/* by the caller, who has mapped it */
 		pte_unmap(vmf->pte);
 		vmf->pte = NULL;
 	}

@@ -13,11 +13,11 @@
  * shared mapping.
  */
 #include <linux/mm.h>
+#include <linux/pgalloc.h>
 #include <linux/rmap.h>
 #include <linux/swap.h>
 #include <linux/swapops.h>
 
-#include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
 #include <trace/events/cohort.h>
