@@ -95,9 +95,18 @@ impl Progress {
         }
     }
 
-    /// Sets the position to the seconds gone: for steps where only the time is known.
+    /// Sets the position to the seconds gone: for steps where only the time is known. On a
+    /// machine slower than the estimate was made on, the estimate grows.
     pub fn tick_seconds(&mut self) {
-        self.set(self.start.elapsed().as_secs());
+        let gone = self.start.elapsed().as_secs();
+        if let Some(total) = self.total {
+            let total = at_least_a_fifth_left(gone, total);
+            self.total = Some(total);
+            if let Some(bar) = &self.bar {
+                bar.set_length(total);
+            }
+        }
+        self.set(gone);
     }
 
     /// Ends the step with one line that stays.
@@ -135,6 +144,11 @@ impl Progress {
         }
         line
     }
+}
+
+/// The estimate `total` once `gone` seconds have passed.
+fn at_least_a_fifth_left(gone: u64, total: u64) -> u64 {
+    total.max(gone + gone / 4)
 }
 
 impl Drop for Progress {
@@ -176,6 +190,14 @@ mod tests {
         assert_eq!(duration(59), "59 s");
         assert_eq!(duration(61), "1 min 1 s");
         assert_eq!(duration(3720), "1 h 2 min");
+    }
+
+    #[test]
+    fn an_estimate_of_seconds_grows_when_it_is_nearly_over() {
+        assert_eq!(at_least_a_fifth_left(10, 60), 60);
+        assert_eq!(at_least_a_fifth_left(60, 60), 75);
+        assert_eq!(at_least_a_fifth_left(960, 60), 1_200);
+        assert_eq!(left(960, 1_200, 960), Some(240));
     }
 
     #[test]
