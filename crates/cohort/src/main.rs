@@ -6,7 +6,8 @@ mod lab;
 mod run;
 mod scan;
 
-use clap::{Parser, Subcommand};
+use anyhow::bail;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Shared address translation for Linux.
@@ -25,6 +26,16 @@ enum Command {
     Scan(Box<scan::Args>),
     /// Build the kernel, boot it under QEMU, run the tests and the experiments.
     Lab(lab::Args),
+    /// Print the manual page, of a subcommand if one is named.
+    Man {
+        /// For instance `scan`.
+        subcommand: Option<String>,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -32,6 +43,11 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::main(&args)),
         Command::Scan(args) => scan::main(*args),
         Command::Lab(args) => lab::main(args),
+        Command::Man { subcommand } => man(subcommand.as_deref()),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "cohort", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
     };
     match outcome {
         Ok(code) => code,
@@ -48,5 +64,31 @@ fn main() -> ExitCode {
             eprintln!("cohort: {error:#}{cure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a manual page made from the definition of the command line.
+fn man(subcommand: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut command = Cli::command();
+    // Makes the names of subcommands whole: `cohort-scan`.
+    command.build();
+    let command = match subcommand {
+        None => command,
+        Some(name) => match command.find_subcommand(name) {
+            Some(found) => found.clone(),
+            None => bail!("there is no subcommand {name}"),
+        },
+    };
+    clap_mangen::Man::new(command).render(&mut std::io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
     }
 }

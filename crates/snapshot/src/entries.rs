@@ -3,6 +3,7 @@
 //! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
 
 use crate::model::Snapshot;
+use crate::region::Region;
 use crate::store::TableId;
 use crate::word::Word;
 use hashbrown::HashMap;
@@ -134,8 +135,23 @@ pub struct Member {
     pub proportional: u64,
 }
 
+/// Entries that were used in the interval. The kernel tells how many of a region's pages were, not
+/// which, so classes are known between two bounds, equal where a region was used all or not at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Active {
+    /// All, a huge page's as one.
+    pub total: f64,
+    /// Shareable, at least.
+    pub shareable_low: f64,
+    /// Shareable, at most.
+    pub shareable_high: f64,
+    /// Left if each is kept once: an estimate, with as many copies of an active shareable entry
+    /// as of any shareable one, and the middle of the bounds.
+    pub once: f64,
+}
+
 /// Counts of a group.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
     /// Entries by class.
     pub entries: Entries,
@@ -151,6 +167,8 @@ pub struct Counts {
     pub proportional: u64,
     /// The parts of the members, in their order.
     pub members: Vec<Member>,
+    /// Entries that were used, where an interval was watched.
+    pub active: Option<Active>,
 }
 
 impl Counts {
@@ -176,6 +194,8 @@ struct Use {
 struct Sums {
     distinct: u64,
     ptps: Ptps,
+    /// Member, region, and shareable entries of it; only where an interval was watched.
+    regions: Vec<(u32, u32, u32)>,
 }
 
 /// Counts the processes `members` (places in the snapshot's list) among each other.
@@ -204,7 +224,7 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         .fold(
             || (Sums::default(), Columns::default()),
             |(mut sums, mut columns), uses| {
-                one_index(snapshot, uses, &mut columns, &mut sums);
+                one_index(snapshot, members, uses, &mut columns, &mut sums);
                 (sums, columns)
             },
         )
@@ -212,6 +232,7 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         .reduce(Sums::default, |mut all, some| {
             all.distinct += some.distinct;
             all.ptps += some.ptps;
+            all.regions.extend(some.regions);
             all
         });
     let mut counts = Counts {
@@ -228,6 +249,9 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         add_contents(&mut counts.contents, &member.contents);
         counts.resident += member.resident;
         counts.proportional += member.proportional;
+    }
+    if snapshot.interval > 0.0 {
+        counts.active = Some(active(snapshot, members, &sums, &counts));
     }
     counts
 }
@@ -344,7 +368,13 @@ impl Columns {
     }
 }
 
-fn one_index(snapshot: &Snapshot, uses: &mut [Use], columns: &mut Columns, sums: &mut Sums) {
+fn one_index(
+    snapshot: &Snapshot,
+    members: &[usize],
+    uses: &mut [Use],
+    columns: &mut Columns,
+    sums: &mut Sums,
+) {
     let unknown = |word: &Word| word.candidate() && word.frame() == 0;
     let known = |word: &&Word| word.candidate() && word.frame() != 0;
     let alone = uses.first().map(|used| used.id) == uses.last().map(|used| used.id);
@@ -370,6 +400,18 @@ fn one_index(snapshot: &Snapshot, uses: &mut [Use], columns: &mut Columns, sums:
                 .filter(|word| columns.times(**word) > 1)
                 .count()
         };
+        if snapshot.interval > 0.0 {
+            let equal: Vec<u64> = words
+                .iter()
+                .filter(known)
+                .filter(|word| columns.times(**word) > 1)
+                .map(|word| run[0].index * snapshot.slots() + word.slot() as u64)
+                .collect();
+            for used in run.iter() {
+                let regions = &snapshot.processes[members[used.member as usize]].regions;
+                by_region(&equal, regions, used.member, &mut sums.regions);
+            }
+        }
         let unknown = words.iter().filter(|word| unknown(word)).count();
         let times = run.len() as u64;
         // What cannot be told apart is not called equal.
@@ -395,6 +437,49 @@ fn one_index(snapshot: &Snapshot, uses: &mut [Use], columns: &mut Columns, sums:
         }
     }
     parts.finish(&mut sums.ptps);
+}
+
+/// Adds how many of `pages` (sorted) are in which of `regions`.
+fn by_region(pages: &[u64], regions: &[Region], member: u32, sums: &mut Vec<(u32, u32, u32)>) {
+    let mut rest = pages;
+    while let Some(&page) = rest.first() {
+        let number = regions.partition_point(|region| region.end <= page);
+        let Some(region) = regions.get(number) else {
+            return;
+        };
+        let inside = rest.partition_point(|page| *page < region.end);
+        sums.push((member, number as u32, inside as u32));
+        rest = &rest[inside.max(1)..];
+    }
+}
+
+/// See [`Active`].
+fn active(snapshot: &Snapshot, members: &[usize], sums: &Sums, counts: &Counts) -> Active {
+    let mut shareable: HashMap<(u32, u32), f64> = HashMap::new();
+    for &(member, region, pages) in &sums.regions {
+        *shareable.entry((member, region)).or_default() += f64::from(pages);
+    }
+    let mut active = Active::default();
+    for (member, &place) in members.iter().enumerate() {
+        for (number, region) in snapshot.processes[place].regions.iter().enumerate() {
+            let huge = f64::from(region.huge) * snapshot.slots() as f64;
+            let used = f64::from(region.referenced.unwrap_or(0));
+            let small = f64::from(region.present) - huge;
+            // Pages of huge pages are used as a whole.
+            let used_small = used.min(small);
+            active.total += used_small + (used - used_small) / snapshot.slots() as f64;
+            let equal = shareable
+                .get(&(member as u32, number as u32))
+                .copied()
+                .unwrap_or(0.0);
+            active.shareable_low += (equal + used_small - small).max(0.0);
+            active.shareable_high += equal.min(used_small);
+        }
+    }
+    let middle = (active.shareable_low + active.shareable_high) / 2.0;
+    let copies = 1.0 - counts.distinct as f64 / (counts.entries.shareable as f64).max(1.0);
+    active.once = active.total - middle * copies;
+    active
 }
 
 /// Code and data of the tables of an index, apart from each other.

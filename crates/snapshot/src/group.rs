@@ -71,7 +71,7 @@ fn or_none(text: &str) -> String {
 }
 
 /// For each process the first ancestor from which it was forked without an exec, or itself.
-fn roots(snapshot: &Snapshot) -> Vec<usize> {
+pub fn roots(snapshot: &Snapshot) -> Vec<usize> {
     let places: HashMap<i32, usize> = snapshot
         .processes
         .iter()

@@ -6,8 +6,12 @@
 //! is therefore not of one instant; it says itself how consistent it is.
 //!
 //! In order of use: [`scan`] reads a [`model::Snapshot`] with the help of [`process`], [`region`],
-//! [`walk`], [`pagemap`], [`store`] and [`frames`]; [`entries`] counts classes of entries.
+//! [`walk`], [`pagemap`], [`store`] and [`frames`]; [`capture`] keeps it in a
+//! file; [`entries`] counts classes of entries, [`code`] pages of code, [`content`] equal pages.
 
+pub mod capture;
+pub mod code;
+pub mod content;
 pub mod entries;
 pub mod fake;
 pub mod frames;

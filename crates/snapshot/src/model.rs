@@ -112,6 +112,8 @@ pub struct Snapshot {
     pub stats: Vec<TableStats>,
     /// Processes that were not read.
     pub skipped: Vec<Skipped>,
+    /// The frame of the zero page, where it is known.
+    pub zero: Option<u64>,
     /// Processes whose huge pages had to be told from small ones by their sum in smaps.
     pub huge_by_sum: u32,
 }

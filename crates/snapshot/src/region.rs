@@ -6,6 +6,7 @@ use crate::word::{EXEC, READ, SHARED, WRITE};
 use hashbrown::HashMap;
 use procfs::process::{MMPermissions, MMapPath};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Mutex;
 
 /// Names a file of a snapshot.
@@ -140,6 +141,8 @@ pub struct Region {
     pub kind: Kind,
     /// Pages in memory, those of huge pages included.
     pub present: u32,
+    /// Entries of huge pages; their pages count as in memory, but not in the windows below.
+    pub huge: u32,
     /// Pages in swap.
     pub swapped: u32,
     /// Pages in memory that are anonymous.
@@ -166,8 +169,14 @@ impl Region {
 
 /// Parses `/proc/PID/maps`; regions come sorted and do not overlap.
 ///
-/// `exe` is the program's path, which tells its code from libraries'.
-pub fn parse(bytes: &[u8], page: u64, exe: &str, files: &Files) -> Result<Vec<Region>, Reason> {
+/// `exe` is the program's path, which tells its code from libraries'; `wanted` picks regions.
+pub fn parse(
+    bytes: &[u8],
+    page: u64,
+    exe: &str,
+    files: &Files,
+    wanted: &dyn Fn(&Backing, Range<u64>) -> bool,
+) -> Result<Vec<Region>, Reason> {
     let mut regions: Vec<Region> = Vec::new();
     for map in process::memory_maps(bytes)? {
         // Not in the process's own tables, and at an address that is none.
@@ -187,6 +196,9 @@ pub fn parse(bytes: &[u8], page: u64, exe: &str, files: &Files) -> Result<Vec<Re
             inode: map.inode,
             path: path_of(&map.pathname),
         };
+        if !wanted(&backing, map.address.0..map.address.1) {
+            continue;
+        }
         let kind = kind_of(&backing, perms, exe);
         regions.push(Region {
             start,
@@ -196,6 +208,7 @@ pub fn parse(bytes: &[u8], page: u64, exe: &str, files: &Files) -> Result<Vec<Re
             perms,
             kind,
             present: 0,
+            huge: 0,
             swapped: 0,
             anonymous: 0,
             referenced: None,
@@ -280,7 +293,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     #[test]
     fn regions_have_their_kinds() {
         let files = Files::default();
-        let regions = parse(MAPS.as_bytes(), 4096, "/usr/bin/cat", &files).unwrap();
+        let regions = parse(MAPS.as_bytes(), 4096, "/usr/bin/cat", &files, &|_, _| true).unwrap();
         let kinds: Vec<_> = regions.iter().map(|region| region.kind).collect();
         assert_eq!(
             kinds,
@@ -307,14 +320,14 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         let mut lines: Vec<_> = MAPS.lines().collect();
         lines.swap(1, 4);
         let text = lines.join("\n");
-        let error = parse(text.as_bytes(), 4096, "", &Files::default()).unwrap_err();
+        let error = parse(text.as_bytes(), 4096, "", &Files::default(), &|_, _| true).unwrap_err();
         assert!(matches!(error, Reason::Unreadable(_)), "{error:?}");
     }
 
     #[test]
     fn a_path_that_looks_like_shared_memory_is_no_panic() {
         let line = b"1000-2000 r--p 00000000 fe:00 5    /SYSVno\n";
-        let error = parse(line, 4096, "", &Files::default()).unwrap_err();
+        let error = parse(line, 4096, "", &Files::default(), &|_, _| true).unwrap_err();
         assert!(matches!(error, Reason::Unreadable(_)), "{error:?}");
     }
 
@@ -325,7 +338,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             let place = at % bytes.len();
             bytes[place] = byte;
             bytes.truncate(cut.max(1));
-            let _ = parse(&bytes, 4096, "/usr/bin/cat", &Files::default());
+            let _ = parse(&bytes, 4096, "/usr/bin/cat", &Files::default(), &|_, _| true);
         }
     }
 }

@@ -7,14 +7,14 @@ use crate::model::{Frames, Process, Snapshot};
 use crate::pace::Pace;
 use crate::pagemap::Pagemap;
 use crate::process::{self, Identity, Reason, Skipped};
-use crate::region::Files;
+use crate::region::{Backing, Files};
 use crate::store::{Store, TableId, Tables};
 use crate::walk::{Walked, Walker};
 use crate::word::raw;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
 
 /// Why there is no snapshot at all.
@@ -45,6 +45,12 @@ pub struct Options<'a> {
     /// Says which of all processes are wanted.
     #[allow(clippy::type_complexity)]
     pub select: &'a (dyn Fn(&[Identity]) -> Vec<bool> + Sync),
+    /// Says which regions are wanted, from what they map and the bytes that they cover.
+    #[allow(clippy::type_complexity)]
+    pub region: &'a (dyn Fn(&Backing, std::ops::Range<u64>) -> bool + Sync),
+    /// Seconds to watch which pages are used, 0 not to. Clears the accessed bits of the processes,
+    /// which makes the kernel's reclaim believe for a while that they use less than they do.
+    pub interval: f64,
     /// Pages a second at most.
     pub rate: Option<f64>,
     /// Called after each process with how many are read, and of how many.
@@ -54,7 +60,6 @@ pub struct Options<'a> {
 /// Scans. Processes that cannot be read are named in the snapshot; it fails only when nothing can.
 pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     let paths = &options.paths;
-    let started = Instant::now();
     let time = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -66,13 +71,23 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         .filter_map(|(identity, wanted)| wanted.then_some(identity))
         .collect();
 
+    if options.interval > 0.0 {
+        for identity in &wanted {
+            // Whoever refuses this refuses to be read as well, which is noted then.
+            let _ = std::fs::write(paths.pid(identity.pid).join("clear_refs"), "1");
+        }
+        std::thread::sleep(Duration::from_secs_f64(options.interval));
+    }
     let own = own_frame(paths);
+    let reading = Instant::now();
     let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
     let walker = Walker {
         paths,
         store: &store,
+        region: options.region,
         files: &files,
         page: crate::page_size(),
+        referenced: options.interval > 0.0,
         frames: own.visible,
         zero: own.zero,
         pace: &pace,
@@ -132,13 +147,14 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
             (true, false) => Frames::NumbersOnly,
             (false, _) => Frames::Hidden,
         },
-        duration: started.elapsed().as_secs_f64(),
-        interval: 0.0,
+        duration: reading.elapsed().as_secs_f64(),
+        interval: options.interval,
         files: files.finish(),
         processes,
         tables,
         stats,
         skipped,
+        zero: own.zero,
         huge_by_sum,
     })
 }

@@ -6,7 +6,7 @@ use crate::model::{CodeRun, Fill, Placed, Process};
 use crate::pace::Pace;
 use crate::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
 use crate::process::{self, Identity, Reason};
-use crate::region::{self, FileId, Files, Kind, Region};
+use crate::region::{self, Backing, FileId, Files, Kind, Region};
 use crate::store::Store;
 use crate::word::{SHARED, Word, raw};
 use hashbrown::HashMap;
@@ -23,12 +23,17 @@ const CODE_LIMIT: u64 = 1 << 24;
 pub struct Walker<'a> {
     /// Where /proc is.
     pub paths: &'a Paths,
+    /// Says which regions are wanted.
+    #[allow(clippy::type_complexity)]
+    pub region: &'a (dyn Fn(&Backing, std::ops::Range<u64>) -> bool + Sync),
     /// Takes the tables.
     pub store: &'a Store,
     /// Takes what regions map.
     pub files: &'a Files,
     /// Bytes in a page.
     pub page: u64,
+    /// Ask which pages were used since their accessed bits were cleared.
+    pub referenced: bool,
     /// Frame numbers are seen.
     pub frames: bool,
     /// The frame of the zero page, where that could be found out.
@@ -50,10 +55,13 @@ impl Walker<'_> {
     pub fn walk(&self, identity: Identity) -> Result<Walked, Reason> {
         let pid = identity.pid;
         let maps = process::maps(self.paths, pid)?;
-        let regions = region::parse(&maps, self.page, &identity.exe, self.files)?;
+        let regions = region::parse(&maps, self.page, &identity.exe, self.files, self.region)?;
         let pagemap = Pagemap::open(self.paths, pid)?;
         let mut walk = Walk::new(self, pid, pagemap, regions);
         walk.all()?;
+        if self.referenced {
+            walk.note_referenced()?;
+        }
         // A process that has exited while it was read has lost its tables without an error; one
         // of the same number may have taken its place.
         let after = process::stat(self.paths, pid)?;
@@ -61,7 +69,7 @@ impl Walker<'_> {
             return Err(Reason::Vanished);
         }
         let changed = process::maps(self.paths, pid)? != maps;
-        let huge_by_sum = walk.smaps.is_some() && walk.huge.iter().any(|huge| *huge > 0);
+        let huge_by_sum = walk.by_sum && walk.regions.iter().any(|region| region.huge > 0);
         Ok(Walked {
             process: walk.finish(identity, changed),
             huge_by_sum,
@@ -85,10 +93,9 @@ struct Walk<'a> {
     tables: Vec<Placed>,
     fill: HashMap<Kind, Fill>,
     code: Vec<CodeRun>,
-    /// Huge entries of each region.
-    huge: Vec<u32>,
     /// Read when the kernel has no PAGEMAP_SCAN, once and only if needed.
     smaps: Option<Vec<MemoryMap>>,
+    by_sum: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -107,8 +114,8 @@ impl<'a> Walk<'a> {
             tables: Vec::new(),
             fill: HashMap::new(),
             code: Vec::new(),
-            huge: vec![0; regions.len()],
             smaps: None,
+            by_sum: false,
             regions,
         }
     }
@@ -240,7 +247,7 @@ impl<'a> Walk<'a> {
         let (mut count, base) = (length, self.index * self.slots as u64);
         if length == self.slots && self.may_be_huge(length) {
             if let Some(region) = self.huge_region(base)? {
-                self.huge[region] += 1;
+                self.note_huge(region);
                 self.words[0] = self.words[0].into_huge();
                 count = 1;
             }
@@ -282,6 +289,7 @@ impl<'a> Walk<'a> {
         let huge = match runs {
             Some(runs) => runs.iter().any(|run| run.categories & PAGE_IS_HUGE != 0),
             None => {
+                self.by_sum = true;
                 let keys = [
                     "AnonHugePages",
                     "ShmemPmdMapped",
@@ -291,7 +299,7 @@ impl<'a> Walk<'a> {
                 ];
                 let start = self.regions[number].start;
                 let pages = self.smaps_pages(start, &keys)?;
-                u64::from(self.huge[number]) * slots < pages
+                u64::from(self.regions[number].huge) * slots < pages
             }
         };
         Ok(huge.then_some(number))
@@ -316,6 +324,31 @@ impl<'a> Walk<'a> {
                 keys.iter().filter_map(|key| values.get(*key)).sum()
             });
         Ok(bytes / page)
+    }
+
+    /// Notes for each region how many of its pages smaps calls referenced.
+    fn note_referenced(&mut self) -> Result<(), Reason> {
+        // Read after the tables, which is when the interval ends.
+        self.smaps = None;
+        for number in 0..self.regions.len() {
+            let pages = self.smaps_pages(self.regions[number].start, &["Referenced"])?;
+            let region = &mut self.regions[number];
+            region.referenced = Some((pages as u32).min(region.present));
+        }
+        Ok(())
+    }
+
+    /// A table's pages were one huge page: they need no larger one.
+    fn note_huge(&mut self, number: usize) {
+        let (small, large) = windows(self.walker.page);
+        let (small, large) = ((self.slots / small) as u32, (self.slots / large) as u32);
+        let region = &mut self.regions[number];
+        region.huge += 1;
+        region.small_windows -= small;
+        region.large_windows -= large;
+        let fill = self.fill.entry(region.kind).or_default();
+        fill.small[16] -= small;
+        fill.large[16] -= large;
     }
 
     /// See [`Placed::lineage`].
@@ -358,7 +391,8 @@ impl<'a> Walk<'a> {
     fn finish(self, identity: Identity, changed: bool) -> Process {
         let slots = self.slots as u64;
         let (mut copies, mut leaves, mut faults) = (0, 0, 0);
-        for (region, &huge) in self.regions.iter().zip(&self.huge) {
+        for region in &self.regions {
+            let huge = region.huge;
             let small = u64::from(region.present) - u64::from(huge) * slots;
             let entries = small + u64::from(huge) + u64::from(region.swapped);
             // vma_needs_copy() in mm/memory.c: regions that hold anonymous pages, and drivers'.

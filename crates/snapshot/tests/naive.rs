@@ -6,7 +6,7 @@ use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, page_size};
+use cohort_snapshot::{Paths, capture, code, group, page_size};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,6 +15,8 @@ fn scan(root: &Path) -> Snapshot {
     scan::scan(&Options {
         paths: Paths::new(root),
         select: &|identities| vec![true; identities.len()],
+        region: &|_, _| true,
+        interval: 0.0,
         rate: None,
         progress: &|_, _| {},
     })
@@ -285,4 +287,167 @@ proptest! {
         let counts = count_all(&snapshot);
         prop_assert_eq!(counts.contents.total(), counts.entries.total());
     }
+}
+
+/// A small machine: a tree of two that shares a library, with a swapped page and a huge one.
+fn small_machine(root: &Path) {
+    let library = FakeRegion {
+        start: 0x7f00_0000,
+        end: 0x7f00_0010,
+        perms: "r-xp".into(),
+        inode: 3,
+        path: "/lib/z.so".into(),
+        entries: vec![raw::PRESENT | raw::FILE | 5; 12],
+        ..FakeRegion::default()
+    };
+    let heap = |frame: u64| FakeRegion {
+        start: 0x100,
+        end: 0x140,
+        perms: "rw-p".into(),
+        path: "[heap]".into(),
+        entries: vec![
+            raw::PRESENT | raw::EXCLUSIVE | frame,
+            raw::SWAP | 64,
+            raw::PRESENT | 7,
+        ],
+        ..FakeRegion::default()
+    };
+    let huge = FakeRegion {
+        start: 8 * SLOTS,
+        end: 9 * SLOTS,
+        perms: "rw-p".into(),
+        entries: (0..SLOTS)
+            .map(|n| raw::PRESENT | raw::EXCLUSIVE | (2048 + n))
+            .collect(),
+        huge_bytes: 2 << 20,
+        ..FakeRegion::default()
+    };
+    for pid in [20, 21, 22] {
+        let mut regions = vec![heap(100 + pid as u64)];
+        if pid == 20 {
+            regions.push(huge.clone());
+        }
+        regions.push(library.clone());
+        let process = FakeProcess {
+            pid,
+            ppid: 20,
+            uid: 5,
+            name: format!("p{pid}"),
+            exe: "/bin/p".into(),
+            cgroup: "/c".into(),
+            regions,
+        };
+        fake::write_process(root, &process).unwrap();
+    }
+    fake::write_frames(root, &[(0, 3); 16]).unwrap();
+    std::fs::create_dir(root.join("23")).unwrap();
+}
+
+#[test]
+fn a_capture_is_replayed_with_equal_results() {
+    let dir = tempfile::tempdir().unwrap();
+    small_machine(dir.path());
+    let taken = scan(dir.path());
+    assert_eq!((taken.processes.len(), taken.skipped.len()), (3, 1));
+    let file = dir.path().join("capture");
+    capture::save(&taken, &file).unwrap();
+    let loaded = capture::load(&file).unwrap();
+    assert_eq!(count_all(&loaded), count_all(&taken));
+    assert_eq!(
+        entries::count(&loaded, &[1, 2]),
+        entries::count(&taken, &[1, 2])
+    );
+    assert_eq!(
+        (&loaded.skipped, &loaded.files),
+        (&taken.skipped, &taken.files)
+    );
+    for (one, other) in loaded.processes.iter().zip(&taken.processes) {
+        assert_eq!(one.identity, other.identity);
+        assert_eq!(
+            (&one.regions, &one.code, &one.fill),
+            (&other.regions, &other.code, &other.fill)
+        );
+    }
+    // Again from what was loaded: nothing is lost on the way.
+    let again = dir.path().join("again");
+    capture::save(&loaded, &again).unwrap();
+    assert_eq!(
+        count_all(&capture::load(&again).unwrap()),
+        count_all(&taken)
+    );
+}
+
+#[test]
+fn what_is_no_capture_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("not-one");
+    for bytes in [
+        &b""[..],
+        b"COHORT",
+        b"COHORT-SCAN 2\n\x1f\x8b",
+        b"COHORT-SCAN 1\n",
+        b"COHORT-SCAN 1\nxyz",
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let error = capture::load(&file).err().unwrap().to_string();
+        assert!(error.contains("not-one"), "{error}");
+    }
+    assert!(capture::load(&dir.path().join("none")).is_err());
+    assert!(capture::load(dir.path()).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn a_damaged_capture_is_an_error_or_sound(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("capture");
+        // Damage the model itself: damage to the packed bytes fails its checksum.
+        let mut bytes = PACKED.with(|packed| packed.clone());
+        for (at, byte) in flips {
+            let place = at.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let mut packed = b"COHORT-SCAN 1\n".to_vec();
+        let mut writer = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
+        std::io::Write::write_all(&mut writer, &bytes).unwrap();
+        writer.finish().unwrap();
+        std::fs::write(&file, &packed).unwrap();
+        if let Ok(snapshot) = capture::load(&file) {
+            let counts = count_all(&snapshot);
+            prop_assert_eq!(counts.contents.total(), counts.entries.total());
+            group::groups(&snapshot, group::By::Tree, &|uid| uid.to_string());
+            let zygotes = code::Zygotes::new(&snapshot);
+            for place in 0..snapshot.processes.len() {
+                code::origins(&snapshot, &zygotes, place);
+                code::Footprint::new(&snapshot, &zygotes, place);
+            }
+        }
+        // Packed bytes that are damaged are refused.
+        let place = packed.len() / 2;
+        packed[place] ^= 1;
+        std::fs::write(&file, &packed).unwrap();
+        prop_assert!(capture::load(&file).is_err());
+    }
+}
+
+thread_local! {
+    /// The unpacked bytes of a small machine's capture.
+    static PACKED: Vec<u8> = {
+        let dir = tempfile::tempdir().unwrap();
+        small_machine(dir.path());
+        let file = dir.path().join("capture");
+        capture::save(&scan(dir.path()), &file).unwrap();
+        let packed = std::fs::read(&file).unwrap();
+        let mut bytes = Vec::new();
+        let mut reader = flate2::read::GzDecoder::new(&packed[14..]);
+        std::io::Read::read_to_end(&mut reader, &mut bytes).unwrap();
+        bytes
+    };
 }

@@ -29,6 +29,10 @@ mod setup;
 pub(crate) mod show;
 mod source;
 
+pub use experiment::{Kind, X};
+pub use plot::svg;
+pub use results::{FigureResult, SeriesResult};
+
 use anyhow::{Context, Result, bail};
 use build::Config;
 use std::path::{Path, PathBuf};

@@ -7,13 +7,82 @@ use std::path::PathBuf;
 
 /// Arguments of `cohort scan`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     #[command(flatten)]
     pub select: Select,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]
+    pub looking: Looking,
+    #[command(flatten)]
     pub show: Show,
+}
+
+/// What else there is to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Write what a scan reads into one compressed file, to be analysed anywhere.
+    ///
+    /// It holds names, command lines and mapped paths of processes, and no content of memory.
+    Capture(Box<CaptureArgs>),
+    /// Show what changed between two captures.
+    Diff {
+        /// The older one.
+        before: PathBuf,
+        /// The newer one.
+        after: PathBuf,
+        /// What the processes of a group have in common.
+        #[arg(short, long, value_enum, default_value_t = GroupBy::Tree)]
+        by: GroupBy,
+        /// At most this many groups.
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure the scan itself on processes that it makes.
+    Benchmark(super::benchmark::Args),
+}
+
+/// Arguments of `cohort scan capture`.
+#[derive(clap::Args)]
+pub struct CaptureArgs {
+    /// The file; show it with `cohort scan --from FILE`.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// What to look at, and how often.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Looking")]
+pub struct Looking {
+    /// Analyse a capture instead of this machine.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "tree", "user", "exe", "cgroup",
+        "pattern", "mapping", "interval", "content", "check", "watch", "nice", "rate"])]
+    pub from: Option<PathBuf>,
+    /// Find pages that are equal in content; reads all anonymous memory of the processes.
+    #[arg(long)]
+    pub content: bool,
+    /// Look at contents this many times, to see whether equal pages stay so.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "content",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Seconds between those.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "content", value_parser = seconds)]
+    pub gap: f64,
+    /// Scan again every so many seconds, until ^C.
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<f64>,
+    /// Stop after this many scans.
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
 }
 
 /// Which processes.
@@ -38,6 +107,10 @@ pub struct Select {
     /// Only processes whose name or command line matches.
     #[arg(short = 'm', long = "match", value_name = "REGEX")]
     pub pattern: Option<Regex>,
+    /// Only what these processes map of files whose path matches; `[heap]`, `[stack]` and the like
+    /// are paths as well.
+    #[arg(long, value_name = "REGEX")]
+    pub mapping: Option<Regex>,
 }
 
 /// How to read.
@@ -53,6 +126,9 @@ pub struct Reading {
     /// Read with this many threads; by default one a processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
+    /// Watch for this many seconds which pages are used; clears accessed bits.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub interval: Option<f64>,
     /// Compare with the kernel's own smaps_rollup for every process.
     #[arg(long)]
     pub check: bool,
@@ -68,6 +144,9 @@ pub struct Show {
     /// What the processes of a group have in common.
     #[arg(short, long, value_enum, default_value_t = GroupBy::Tree)]
     pub by: GroupBy,
+    /// Everything about all processes that were scanned: entries, page tables, code, larger pages.
+    #[arg(short, long)]
+    pub details: bool,
     /// Columns; `help` lists them.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
@@ -131,4 +210,35 @@ pub enum Output {
     Table,
     /// One object.
     Json,
+    /// A line a group, with a heading; all columns unless -c names some, sizes in bytes.
+    Csv,
+    /// For Prometheus.
+    Openmetrics,
+    /// A page with plots that needs no other file.
+    Html,
+}
+
+impl Default for Show {
+    fn default() -> Self {
+        Show {
+            by: GroupBy::Tree,
+            details: false,
+            columns: Vec::new(),
+            sort: "saves".into(),
+            reverse: false,
+            units: false,
+            totals: false,
+            rows: 20,
+            json: false,
+            output: Output::Table,
+        }
+    }
+}
+
+/// A time that makes sense: a positive number, at most a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("give a number of seconds above 0 and up to 86400".into()),
+    }
 }

@@ -3,50 +3,170 @@
 
 mod answer;
 mod args;
+mod benchmark;
+mod details;
+mod diff;
+mod export;
+mod html;
 mod report;
+mod sections;
 mod select;
 mod table;
 
 pub use args::Args;
 
 use anyhow::{Context, Result, bail};
-use args::{Output, Reading, Select, Show};
+use args::{Command, Output, Reading, Select, Show};
+use cohort_snapshot::capture;
+use cohort_snapshot::content::Content;
 use cohort_snapshot::model::{Frames, Snapshot};
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::{Paths, group, process};
 use indicatif::{ProgressBar, ProgressStyle};
-use report::{Cost, Report};
+use report::{ContentReport, Cost, Report};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Page frames could not be seen (EX_NOPERM of sysexits.h).
 pub const EXIT_HIDDEN: u8 = 77;
 
 /// Runs `cohort scan`.
 pub fn main(args: Args) -> Result<ExitCode> {
-    if args.show.columns.iter().any(|name| name == "help") {
-        print!("{}", table::help());
+    match args.command {
+        Some(Command::Capture(args)) => {
+            let (file, select, reading) = (args.file, args.select, args.reading);
+            set_up(&reading)?;
+            let snapshot = take(&select, &reading)?;
+            capture::save(&snapshot, &file)?;
+            let size = std::fs::metadata(&file).map_or(0, |facts| facts.len());
+            eprintln!(
+                "{} of {} in {}; show them with `cohort scan --from {}`",
+                answer::plural(snapshot.processes.len(), "process", "processes"),
+                snapshot.host,
+                table::size(size),
+                file.display()
+            );
+            Ok(verdict(&snapshot))
+        }
+        Some(Command::Diff {
+            before,
+            after,
+            by,
+            rows,
+            json,
+        }) => {
+            let report = |file: &Path| -> Result<Report> {
+                let snapshot = capture::load(file)?;
+                let groups = group::groups(&snapshot, by.into(), &select::user_name);
+                Ok(Report::new(&snapshot, &groups))
+            };
+            let diff = diff::diff(&report(&before)?, &report(&after)?);
+            print(&match json {
+                true => serde_json::to_string_pretty(&diff)? + "\n",
+                false => diff.text(rows),
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Benchmark(args)) => benchmark::main(&args),
+        None => look(&args),
+    }
+}
+
+/// Scans, or reads a capture, and shows what is in it.
+fn look(args: &Args) -> Result<ExitCode> {
+    let show = &args.show;
+    if show.columns.iter().any(|name| name == "help") {
+        print(&table::help())?;
         return Ok(ExitCode::SUCCESS);
     }
     // A mistyped column should not cost a scan.
-    table::columns(&args.show)?;
-    table::column(&args.show.sort)?;
-    if let Some(threads) = args.reading.threads {
+    table::columns(show)?;
+    table::column(&show.sort)?;
+    set_up(&args.reading)?;
+    if let Some(file) = &args.looking.from {
+        let started = Instant::now();
+        let snapshot = capture::load(file)?;
+        let mut report = analyse(&snapshot, show)?;
+        report.cost = Some(cost(started, &snapshot));
+        print(&render(&report, show, false)?)?;
+        return Ok(verdict(&snapshot));
+    }
+    let Some(every) = args.looking.watch else {
+        return once(args, false);
+    };
+    let mut code = ExitCode::SUCCESS;
+    for round in 1.. {
+        let due = Instant::now() + Duration::from_secs_f64(every);
+        if std::io::stdout().is_terminal() {
+            print("\x1b[H\x1b[2J")?;
+        }
+        code = once(args, true)?;
+        if args.looking.count.is_some_and(|count| round >= count) {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    Ok(code)
+}
+
+/// One scan.
+fn once(args: &Args, watching: bool) -> Result<ExitCode> {
+    let started = Instant::now();
+    let snapshot = take(&args.select, &args.reading)?;
+    let mut report = analyse(&snapshot, &args.show)?;
+    let paths = paths(&args.reading);
+    if args.reading.check {
+        report.consistency.pss_over_kernel = pss_over_kernel(&snapshot, &paths);
+    }
+    if args.looking.content {
+        report.content = Some(contents(snapshot, args, &paths)?);
+        report.cost = Some(cost_of(started, &report));
+        print(&render(&report, &args.show, watching)?)?;
+        return Ok(verdict_of(report.frames));
+    }
+    report.cost = Some(cost(started, &snapshot));
+    print(&render(&report, &args.show, watching)?)?;
+    Ok(verdict(&snapshot))
+}
+
+/// Looks at contents as often as asked, each time at a fresh snapshot.
+fn contents(first: Snapshot, args: &Args, paths: &Paths) -> Result<ContentReport> {
+    if first.frames == Frames::Hidden {
+        bail!(
+            "--content needs to see page frames, to tell copies from pages that are shared already: \
+             run it as root"
+        );
+    }
+    let mut found = ContentReport {
+        last: Content::read(&first, paths),
+        ..ContentReport::default()
+    };
+    drop(first);
+    for _ in 1..args.looking.rounds {
+        std::thread::sleep(Duration::from_secs_f64(args.looking.gap));
+        let next = Content::read(&take(&args.select, &args.reading)?, paths);
+        found.stability.push(found.last.stability(&next));
+        found.last = next;
+    }
+    found.similarity = found.last.similarity();
+    Ok(found)
+}
+
+/// Threads and niceness.
+fn set_up(reading: &Reading) -> Result<()> {
+    if reading.nice > 0 {
+        // SAFETY: changes this process's priority only.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, reading.nice) };
+    }
+    if let Some(threads) = reading.threads {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads as usize)
             .build_global()
             .context("cannot start the threads")?;
     }
-    let started = Instant::now();
-    let snapshot = take(&args.select, &args.reading)?;
-    let mut report = analyse(&snapshot, &args.show)?;
-    if args.reading.check || snapshot.frames == Frames::Hidden {
-        report.consistency.pss_over_kernel = pss_over_kernel(&snapshot, &paths(&args.reading));
-    }
-    report.cost = Some(cost(started, &snapshot));
-    print(&render(&report, &args.show)?)?;
-    Ok(verdict(&snapshot))
+    Ok(())
 }
 
 fn paths(reading: &Reading) -> Paths {
@@ -58,10 +178,6 @@ fn paths(reading: &Reading) -> Paths {
 
 /// Scans what is selected.
 fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
-    if reading.nice > 0 {
-        // SAFETY: changes this process's priority only.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, reading.nice) };
-    }
     let uids = select.uids()?;
     let bar = ProgressBar::hidden();
     if std::io::stderr().is_terminal() {
@@ -74,6 +190,11 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let snapshot = scan::scan(&Options {
         paths: paths(reading),
         select: &|identities| select.wanted(identities, &uids),
+        region: &|backing, _| {
+            let mapping = select.mapping.as_ref();
+            mapping.is_none_or(|mapping| mapping.is_match(&backing.path))
+        },
+        interval: reading.interval.unwrap_or(0.0),
         rate: reading.rate.map(|rate| rate as f64),
         progress: &|done, total| {
             bar.set_length(total as u64);
@@ -143,6 +264,21 @@ fn pss_over_kernel(snapshot: &Snapshot, paths: &Paths) -> Option<f64> {
 }
 
 fn cost(started: Instant, snapshot: &Snapshot) -> Cost {
+    let pages = snapshot
+        .processes
+        .iter()
+        .map(|process| process.pages())
+        .sum();
+    measure(started, pages)
+}
+
+/// As `cost`, when the snapshot is gone.
+fn cost_of(started: Instant, report: &Report) -> Cost {
+    measure(started, report.total.entries.total)
+}
+
+/// What this process has used so far.
+fn measure(started: Instant, pages: u64) -> Cost {
     // SAFETY: all zeros is a valid rusage, which the call then fills.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -154,22 +290,29 @@ fn cost(started: Instant, snapshot: &Snapshot) -> Cost {
         seconds: started.elapsed().as_secs_f64(),
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         peak_bytes: usage.ru_maxrss as u64 * 1024,
-        pages: snapshot
-            .processes
-            .iter()
-            .map(|process| process.pages())
-            .sum(),
+        pages,
         threads: rayon::current_num_threads(),
     }
 }
 
-fn render(report: &Report, show: &Show) -> Result<String> {
+/// The output; `watching` puts an object of JSON on one line.
+fn render(report: &Report, show: &Show, watching: bool) -> Result<String> {
     let output = if show.json { Output::Json } else { show.output };
     Ok(match output {
+        Output::Json if watching => serde_json::to_string(report)? + "\n",
         Output::Json => serde_json::to_string_pretty(report)? + "\n",
+        Output::Csv => export::csv(report, show)?,
+        Output::Openmetrics => export::openmetrics(report),
+        Output::Html => html::page(report, show)?,
         Output::Table => {
             let mut text = table::groups(report, show)?;
             text.push('\n');
+            if show.details || report.content.is_some() {
+                for part in details::parts(report, &report.total) {
+                    text.push_str(&part.text());
+                    text.push('\n');
+                }
+            }
             text.push_str(&notes(report));
             text.push_str(&wrap(&report.answer));
             text
@@ -223,7 +366,11 @@ fn print(text: &str) -> Result<()> {
 }
 
 fn verdict(snapshot: &Snapshot) -> ExitCode {
-    match snapshot.frames {
+    verdict_of(snapshot.frames)
+}
+
+fn verdict_of(frames: Frames) -> ExitCode {
+    match frames {
         Frames::Visible => ExitCode::SUCCESS,
         Frames::NumbersOnly => {
             eprintln!(

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a scan found, as numbers with names: what `--json` prints and all other forms show.
 
-use cohort_snapshot::entries::{self, Contents, Entries, Ptps};
+use super::sections::{self, CodeReport, FillReport, RegionReport};
+use cohort_snapshot::code::Zygotes;
+use cohort_snapshot::content::Content;
+use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
 use cohort_snapshot::group::Group;
 use cohort_snapshot::model::{Frames, Snapshot};
 use cohort_snapshot::process::{Reason, Skipped};
@@ -26,6 +29,9 @@ pub struct Report {
     pub total: GroupReport,
     pub groups: Vec<GroupReport>,
     pub answer: String,
+    /// Equal pages, where contents were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
@@ -50,6 +56,18 @@ pub struct Consistency {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pss_over_kernel: Option<f64>,
     pub skipped: Vec<Skipped>,
+}
+
+/// Equal pages (selective memory deduplication, Figures 5 to 7, Tables II and III).
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ContentReport {
+    /// What the last look found.
+    pub last: Content,
+    /// For each look but the first, how alike each program's profile was to the one before
+    /// (Jaccard's index).
+    pub stability: Vec<Vec<(String, f64)>>,
+    /// How alike the profiles of two programs are.
+    pub similarity: Vec<(String, String, f64)>,
 }
 
 /// What the scan itself took.
@@ -78,6 +96,10 @@ pub struct GroupReport {
     pub proportional_bytes: u64,
     /// What the kernel says that page tables of all levels take.
     pub table_bytes: u64,
+    pub code: CodeReport,
+    pub larger_pages: Vec<FillReport>,
+    /// Files and kinds of memory with most pages.
+    pub regions: Vec<RegionReport>,
 }
 
 /// Entries (BabelFish, Figure 9).
@@ -90,6 +112,9 @@ pub struct EntriesReport {
     pub distinct: u64,
     /// Left if each is kept once.
     pub once: u64,
+    /// Those used in the interval, where one was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<Active>,
 }
 
 /// Page-table pages.
@@ -119,14 +144,15 @@ pub struct ForkReport {
 impl Report {
     /// What is in `snapshot`, by `groups`.
     pub fn new(snapshot: &Snapshot, groups: &[Group]) -> Report {
+        let zygotes = Zygotes::new(snapshot);
         let all = Group {
             name: "all".into(),
             members: (0..snapshot.processes.len()).collect(),
         };
-        let total = GroupReport::new(snapshot, &all);
+        let total = GroupReport::new(snapshot, &zygotes, &all);
         let groups: Vec<GroupReport> = groups
             .iter()
-            .map(|group| GroupReport::new(snapshot, group))
+            .map(|group| GroupReport::new(snapshot, &zygotes, group))
             .collect();
         let mut report = Report {
             schema_version: SCHEMA_VERSION,
@@ -140,6 +166,7 @@ impl Report {
             total,
             groups,
             answer: String::new(),
+            content: None,
             cost: None,
         };
         report.answer = super::answer::answer(&report);
@@ -176,7 +203,7 @@ impl Consistency {
 }
 
 impl GroupReport {
-    fn new(snapshot: &Snapshot, group: &Group) -> GroupReport {
+    fn new(snapshot: &Snapshot, zygotes: &Zygotes, group: &Group) -> GroupReport {
         let counts = entries::count(snapshot, &group.members);
         let page = snapshot.page;
         let members = || {
@@ -195,6 +222,7 @@ impl GroupReport {
                 classes: counts.entries,
                 distinct: counts.distinct,
                 once: counts.once(),
+                active: counts.active,
             },
             contents: counts.contents,
             ptps: PtpsReport {
@@ -211,6 +239,91 @@ impl GroupReport {
             resident_bytes: counts.resident * page,
             proportional_bytes: ((u128::from(counts.proportional) * u128::from(page)) >> 12) as u64,
             table_bytes: members().map(|process| process.identity.table_bytes).sum(),
+            code: CodeReport::new(snapshot, zygotes, group),
+            larger_pages: sections::fill(snapshot, group),
+            regions: sections::regions(snapshot, group),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A report of one group with two processes.
+    pub fn report() -> Report {
+        let group = GroupReport {
+            name: "x (1)".into(),
+            processes: 2,
+            pids: vec![1, 2],
+            entries: EntriesReport {
+                total: 100,
+                classes: Entries {
+                    shareable: 60,
+                    unshareable: 40,
+                    ..Entries::default()
+                },
+                distinct: 30,
+                once: 70,
+                active: None,
+            },
+            ptps: PtpsReport {
+                counts: Ptps {
+                    tables: 10,
+                    identical: 4,
+                    distinct: 8,
+                    lineages: 8,
+                    ..Ptps::default()
+                },
+                saved_bytes: 8192,
+                ..PtpsReport::default()
+            },
+            ..GroupReport::default()
+        };
+        let mut report = Report {
+            schema_version: SCHEMA_VERSION,
+            time: 1,
+            host: "h".into(),
+            kernel: "6.12".into(),
+            machine: "x86_64".into(),
+            page_bytes: 4096,
+            frames: Frames::Visible,
+            consistency: Consistency {
+                seconds: 0.5,
+                read: 2,
+                changed: 0,
+                vanished: 0,
+                refused: 0,
+                unreadable: 0,
+                same_memory: 0,
+                huge_by_sum: 0,
+                pss_over_kernel: None,
+                skipped: Vec::new(),
+            },
+            total: GroupReport {
+                name: "all".into(),
+                ..group.clone()
+            },
+            groups: vec![group],
+            answer: String::new(),
+            content: None,
+            cost: None,
+        };
+        report.answer = super::super::answer::answer(&report);
+        report
+    }
+
+    #[test]
+    fn the_answer_says_what_to_share_what_it_saves_and_how_sure() {
+        let answer = report().answer;
+        for part in [
+            "x (1)",
+            "8 of its 10 tables",
+            "8.0 KB",
+            "30",
+            "2 processes read",
+        ] {
+            assert!(answer.contains(part), "no {part} in: {answer}");
         }
     }
 }

@@ -195,7 +195,8 @@ pub fn groups(report: &Report, show: &Show) -> Result<String> {
     Ok(text)
 }
 
-fn cell(value: Value, units: bool) -> String {
+/// What a cell shows.
+pub fn cell(value: Value, units: bool) -> String {
     match value {
         Value::Text(text) => shorten(&text),
         Value::Count(count) => number(count),

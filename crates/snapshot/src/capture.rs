@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A snapshot in one compressed file, to be looked at on another machine.
+//!
+//! A line with the format's number, then gzip of the model in postcard's encoding. A capture may
+//! come from anywhere: all that the rest of this crate relies on is checked when it is read.
+
+use crate::frames::TableStats;
+use crate::model::{Frames, Process, Snapshot};
+use crate::process::Skipped;
+use crate::region::Backing;
+use crate::store::{Store, TableId};
+use crate::word::Word;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use thiserror::Error;
+
+/// The first line of a capture; the number changes with the format.
+const MAGIC: &[u8] = b"COHORT-SCAN 1\n";
+/// Larger numbers than these are no addresses, counts or bytes of any machine; sums of as many as
+/// fit into memory do not overflow.
+const LIMIT: u64 = 1 << 44;
+/// The most that a capture may unfold to, as a multiple of its own size: deflate's limit.
+const UNFOLD: u64 = 1100;
+
+/// Why a capture cannot be used.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Reading or writing failed.
+    #[error("cannot {what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: String,
+        /// What happened.
+        source: io::Error,
+    },
+    /// It is none, or another version's.
+    #[error(
+        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 1)"
+    )]
+    Magic {
+        /// The file.
+        path: String,
+    },
+    /// It is damaged.
+    #[error("{path} is damaged: {why}; take the capture again")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A snapshot without anything that only this program's memory gives a meaning.
+#[derive(Serialize, Deserialize)]
+struct Body {
+    time: u64,
+    host: String,
+    kernel: String,
+    machine: String,
+    page: u64,
+    frames: Frames,
+    duration: f64,
+    interval: f64,
+    files: Vec<Backing>,
+    processes: Vec<Process>,
+    /// Place of each table, its words as differences, and what it holds.
+    tables: Vec<(u64, Vec<u64>, TableStats)>,
+    skipped: Vec<Skipped>,
+    zero: Option<u64>,
+    huge_by_sum: u32,
+}
+
+/// Writes `snapshot` to `path`, which appears whole or not at all.
+pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
+    let fail = |source| Error::Io {
+        what: "write",
+        path: path.display().to_string(),
+        source,
+    };
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let written = write(snapshot, part).and_then(|()| std::fs::rename(part, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(part);
+        fail(error)
+    })
+}
+
+fn write(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
+    let mut file = io::BufWriter::new(File::create(path)?);
+    file.write_all(MAGIC)?;
+    let mut packed = GzEncoder::new(file, Compression::fast());
+    let bytes = postcard::to_stdvec(&body(snapshot)).map_err(io::Error::other)?;
+    packed.write_all(&bytes)?;
+    packed
+        .finish()?
+        .into_inner()
+        .map_err(|error| error.into_error())?
+        .sync_all()
+}
+
+fn body(snapshot: &Snapshot) -> Body {
+    // Only tables that a process still has: those of doubles may have been left out.
+    let mut order: Vec<TableId> = snapshot
+        .processes
+        .iter()
+        .flat_map(|process| process.tables.iter().map(|table| table.id))
+        .collect();
+    order.sort_unstable_by_key(|&id| (snapshot.tables.index(id), id));
+    order.dedup();
+    let mut places = vec![0; snapshot.tables.bound()];
+    for (place, &id) in order.iter().enumerate() {
+        places[id as usize] = place as TableId;
+    }
+    let mut processes = snapshot.processes.clone();
+    for table in processes.iter_mut().flat_map(|process| &mut process.tables) {
+        table.id = places[table.id as usize];
+    }
+    Body {
+        time: snapshot.time,
+        host: snapshot.host.clone(),
+        kernel: snapshot.kernel.clone(),
+        machine: snapshot.machine.clone(),
+        page: snapshot.page,
+        frames: snapshot.frames,
+        duration: snapshot.duration,
+        interval: snapshot.interval,
+        files: snapshot.files.clone(),
+        processes,
+        tables: order
+            .into_iter()
+            .map(|id| {
+                let mut before = 0;
+                let words = snapshot.tables.words(id).iter().map(|word| {
+                    let difference = word.0.wrapping_sub(before);
+                    before = word.0;
+                    difference
+                });
+                (
+                    snapshot.tables.index(id),
+                    words.collect(),
+                    *snapshot.stats(id),
+                )
+            })
+            .collect(),
+        skipped: snapshot.skipped.clone(),
+        zero: snapshot.zero,
+        huge_by_sum: snapshot.huge_by_sum,
+    }
+}
+
+/// Reads a capture.
+pub fn load(path: &Path) -> Result<Snapshot, Error> {
+    let name = path.display().to_string();
+    let fail = |source| Error::Io {
+        what: "read",
+        path: name.clone(),
+        source,
+    };
+    let mut file = io::BufReader::new(File::open(path).map_err(fail)?);
+    let size = file.get_ref().metadata().map_err(fail)?.len();
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact(&mut magic) {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(fail(error)),
+        Ok(()) if magic == MAGIC => {}
+        _ => return Err(Error::Magic { path: name }),
+    }
+    let damaged = |why: String| Error::Damaged {
+        path: name.clone(),
+        why,
+    };
+    let mut bytes = Vec::new();
+    GzDecoder::new(file)
+        .take(size.saturating_mul(UNFOLD))
+        .read_to_end(&mut bytes)
+        .map_err(|error| damaged(error.to_string()))?;
+    let body: Body = postcard::from_bytes(&bytes).map_err(|error| damaged(error.to_string()))?;
+    drop(bytes);
+    unfold(body).map_err(|why| damaged(why.to_string()))
+}
+
+fn unfold(body: Body) -> Result<Snapshot, &'static str> {
+    check(&body)?;
+    let store = Store::default();
+    let slots = (body.page / 8) as usize;
+    let mut ids = Vec::with_capacity(body.tables.len());
+    let mut found = Vec::with_capacity(body.tables.len());
+    let mut words = Vec::new();
+    for (index, differences, stats) in &body.tables {
+        words.clear();
+        let mut before = 0u64;
+        for difference in differences {
+            before = before.wrapping_add(*difference);
+            words.push(Word(before));
+        }
+        check_table(*index, &words, stats, slots)?;
+        let id = store.insert(*index, &words);
+        ids.push(id);
+        found.push((id, *stats));
+    }
+    let tables = store.finish();
+    if tables.len() != ids.len() {
+        return Err("it has a table twice");
+    }
+    let mut stats = vec![TableStats::default(); tables.bound()];
+    for (id, found) in found {
+        stats[id as usize] = found;
+    }
+    let mut processes = body.processes;
+    for process in &mut processes {
+        let mut before = None;
+        for table in &mut process.tables {
+            table.id = *ids
+                .get(table.id as usize)
+                .ok_or("a process has a table that is not there")?;
+            let index = tables.index(table.id);
+            if before.is_some_and(|before| before >= index) {
+                return Err("a process has tables out of order");
+            }
+            before = Some(index);
+        }
+    }
+    Ok(Snapshot {
+        time: body.time,
+        host: body.host,
+        kernel: body.kernel,
+        machine: body.machine,
+        page: body.page,
+        frames: body.frames,
+        duration: body.duration,
+        interval: body.interval,
+        files: body.files,
+        processes,
+        tables,
+        stats,
+        skipped: body.skipped,
+        zero: body.zero,
+        huge_by_sum: body.huge_by_sum,
+    })
+}
+
+fn check(body: &Body) -> Result<(), &'static str> {
+    let sane = |ok: bool, why| if ok { Ok(()) } else { Err(why) };
+    sane(
+        [4096, 16384, 65536].contains(&body.page),
+        "its pages have a size that no machine has",
+    )?;
+    sane(
+        body.duration.is_finite() && body.interval.is_finite() && body.interval >= 0.0,
+        "its times are no times",
+    )?;
+    let slots = body.page / 8;
+    for process in &body.processes {
+        let mut end = 0;
+        for region in &process.regions {
+            let pages = region.end.wrapping_sub(region.start);
+            let huge = u64::from(region.huge) * slots;
+            sane(
+                region.start >= end && region.end > region.start && region.end < LIMIT,
+                "a process has regions out of order",
+            )?;
+            sane(
+                (region.file as usize) < body.files.len()
+                    && u64::from(region.present) + u64::from(region.swapped) <= pages
+                    && huge <= u64::from(region.present)
+                    && region.referenced.unwrap_or(0) <= region.present,
+                "a region holds more than it can",
+            )?;
+            end = region.end;
+        }
+        for run in &process.code {
+            sane(
+                (run.region as usize) < process.regions.len()
+                    && (run.file as usize) < body.files.len(),
+                "code is in no region",
+            )?;
+        }
+        sane(
+            [
+                process.fork_copies,
+                process.fork_leaves,
+                process.fork_faults,
+                process.identity.table_bytes,
+            ]
+            .iter()
+            .all(|number| *number < LIMIT),
+            "a process has numbers that no machine has",
+        )?;
+    }
+    Ok(())
+}
+
+fn check_table(
+    index: u64,
+    words: &[Word],
+    stats: &TableStats,
+    slots: usize,
+) -> Result<(), &'static str> {
+    let huge = words.iter().filter(|word| word.huge()).count();
+    let swapped = words
+        .iter()
+        .filter(|word| !word.huge() && word.swapped())
+        .count();
+    if words.is_empty()
+        || index >= LIMIT
+        || words
+            .windows(2)
+            .any(|pair| pair[0].slot() >= pair[1].slot())
+        || words.iter().any(|word| word.slot() >= slots)
+        || words.iter().any(|word| word.huge() && word.swapped())
+        || huge > 0 && words.len() > 1
+    {
+        return Err("a table is not as tables are");
+    }
+    if stats.entries() != words.len() as u64
+        || usize::from(stats.huge) != huge
+        || usize::from(stats.swapped) != swapped
+        || usize::from(stats.resident) > slots
+        || stats.proportional > (slots as u64) << 12
+    {
+        return Err("a table holds another number of entries than it says");
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Pages of code: where they come from, and how much of one process's another has as well
+//! (EuroSys'16, section 2.3, Figure 2 and Table 2).
+//!
+//! A page of code is known by its file and its place in it, so this needs no page frames.
+
+use crate::group;
+use crate::model::{Process, Snapshot};
+use crate::region::{FileId, Kind};
+use hashbrown::{HashMap, HashSet};
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// Pages of code in memory by where they come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Origins {
+    /// The main program.
+    pub program: f64,
+    /// Libraries that the process has from the one it was forked from.
+    pub preloaded: f64,
+    /// Libraries that it has loaded itself.
+    pub loaded: f64,
+    /// Made at run time.
+    pub generated: f64,
+}
+
+impl Origins {
+    /// All pages of code.
+    pub fn total(&self) -> f64 {
+        self.program + self.preloaded + self.loaded + self.generated
+    }
+
+    /// Percent of the pages that come from shared code.
+    pub fn shared_percent(&self) -> f64 {
+        100.0 * (self.preloaded + self.loaded) / self.total().max(1.0)
+    }
+
+    /// The count of an origin.
+    pub fn of(&mut self, kind: Kind, preloaded: bool) -> &mut f64 {
+        match (kind, preloaded) {
+            (Kind::Program, _) => &mut self.program,
+            (Kind::Generated, _) => &mut self.generated,
+            (_, true) => &mut self.preloaded,
+            (_, false) => &mut self.loaded,
+        }
+    }
+}
+
+impl AddAssign for Origins {
+    fn add_assign(&mut self, other: Self) {
+        self.program += other.program;
+        self.preloaded += other.preloaded;
+        self.loaded += other.loaded;
+        self.generated += other.generated;
+    }
+}
+
+/// Which libraries each process has from its zygote.
+pub struct Zygotes {
+    roots: Vec<usize>,
+    regions: HashMap<usize, HashSet<(u64, FileId)>>,
+    families: HashMap<usize, usize>,
+}
+
+impl Zygotes {
+    /// Finds the zygotes: the first processes of trees that were forked without an exec.
+    pub fn new(snapshot: &Snapshot) -> Zygotes {
+        let roots = group::roots(snapshot);
+        let mut families: HashMap<usize, usize> = HashMap::new();
+        for root in &roots {
+            *families.entry(*root).or_default() += 1;
+        }
+        let regions = families
+            .keys()
+            .map(|&root| {
+                let regions = snapshot.processes[root].regions.iter();
+                let code = regions.filter(|region| region.kind.code());
+                (
+                    root,
+                    code.map(|region| (region.start, region.file)).collect(),
+                )
+            })
+            .collect();
+        Zygotes {
+            roots,
+            regions,
+            families,
+        }
+    }
+
+    /// Whether the process at `place` has the library that is mapped at a page from its zygote. A
+    /// zygote's own libraries are preloaded for its children.
+    pub fn preloaded(&self, place: usize, start: u64, file: FileId) -> bool {
+        let root = self.roots[place];
+        self.families.get(&root).is_some_and(|members| *members > 1)
+            && self
+                .regions
+                .get(&root)
+                .is_some_and(|regions| regions.contains(&(start, file)))
+    }
+}
+
+/// Pages of code in memory and, where an interval was watched, those of them that were used.
+pub fn origins(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> (Origins, Option<Origins>) {
+    let (mut all, mut used) = (Origins::default(), Origins::default());
+    for region in &snapshot.processes[place].regions {
+        if region.kind.code() {
+            let preloaded = zygotes.preloaded(place, region.start, region.file);
+            *all.of(region.kind, preloaded) += f64::from(region.present);
+            *used.of(region.kind, preloaded) += f64::from(region.referenced.unwrap_or(0));
+        }
+    }
+    (all, (snapshot.interval > 0.0).then_some(used))
+}
+
+/// The code of a process: for 64 pages of a file each, which are in memory and which of those are
+/// preloaded.
+///
+/// A map and no array: where in a file something is mapped is in the hands of whoever maps it.
+pub struct Footprint {
+    words: HashMap<(FileId, u64), (u64, u64)>,
+    /// Pages in all files.
+    pub pages: u64,
+}
+
+impl Footprint {
+    /// That of the process at `place`. Where an interval was watched, regions that were not used
+    /// at all in it are left out; in others each page in memory counts.
+    pub fn new(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Footprint {
+        let process: &Process = &snapshot.processes[place];
+        let mut words: HashMap<(FileId, u64), (u64, u64)> = HashMap::new();
+        for run in &process.code {
+            let Some(region) = process.regions.get(run.region as usize) else {
+                continue;
+            };
+            if region.referenced == Some(0) {
+                continue;
+            }
+            let preloaded = zygotes.preloaded(place, region.start, region.file);
+            for (nth, bits) in run.bits.iter().enumerate() {
+                for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
+                    let page = run.offset.saturating_add(nth as u64 * 64 + bit);
+                    let word = words.entry((run.file, page / 64)).or_default();
+                    word.0 |= 1 << (page % 64);
+                    word.1 |= u64::from(preloaded) << (page % 64);
+                }
+            }
+        }
+        Footprint::of(words)
+    }
+
+    fn of(words: HashMap<(FileId, u64), (u64, u64)>) -> Footprint {
+        let pages = words
+            .values()
+            .map(|word| u64::from(word.0.count_ones()))
+            .sum();
+        Footprint { words, pages }
+    }
+
+    /// Percent of these pages that `other` has as well: preloaded ones, and all.
+    pub fn overlap(&self, other: &Footprint) -> (f64, f64) {
+        let (mut preloaded, mut all) = (0, 0);
+        for (place, ours) in &self.words {
+            if let Some(theirs) = other.words.get(place) {
+                all += (ours.0 & theirs.0).count_ones();
+                preloaded += (ours.1 & theirs.1).count_ones();
+            }
+        }
+        let percent = |pages: u32| 100.0 * f64::from(pages) / self.pages.max(1) as f64;
+        (percent(preloaded), percent(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn footprint(files: &[(FileId, &[u64])]) -> Footprint {
+        let mut words: HashMap<(FileId, u64), (u64, u64)> = HashMap::new();
+        for (file, pages) in files {
+            for page in *pages {
+                let word = words.entry((*file, page / 64)).or_default();
+                word.0 |= 1 << (page % 64);
+                word.1 |= u64::from(*file == 1) << (page % 64);
+            }
+        }
+        Footprint::of(words)
+    }
+
+    #[test]
+    fn overlap_is_the_share_of_the_rows_footprint() {
+        let a = footprint(&[(1, &[0, 1, 200]), (2, &[5])]);
+        let b = footprint(&[(1, &[1, 200, 300]), (2, &[5, 6, 7, 8, 9])]);
+        assert_eq!((a.pages, b.pages), (4, 8));
+        assert_eq!(a.overlap(&b), (50.0, 75.0));
+        assert_eq!(b.overlap(&a), (25.0, 37.5));
+        assert_eq!(a.overlap(&footprint(&[])), (0.0, 0.0));
+    }
+}
