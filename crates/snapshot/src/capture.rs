@@ -31,7 +31,7 @@ const UNFOLD: u64 = 1100;
 #[derive(Debug, Error)]
 pub enum Error {
     /// Reading or writing failed.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {path}")]
     Io {
         /// What was tried.
         what: &'static str,

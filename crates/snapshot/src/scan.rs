@@ -21,7 +21,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// The list of processes cannot be read.
-    #[error("cannot list the processes in {path}: {source}; is /proc mounted?")]
+    #[error("cannot list the processes in {path}; is it a mounted /proc?")]
     List {
         /// The tree.
         path: String,
@@ -29,7 +29,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// kpageflags or kpagecount broke off.
-    #[error("cannot read what frames hold from {path}/kpageflags and kpagecount: {source}")]
+    #[error("cannot read what frames hold from {path}/kpageflags and kpagecount")]
     Frames {
         /// The tree.
         path: String,

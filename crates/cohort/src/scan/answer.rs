@@ -36,8 +36,8 @@ pub fn answer(report: &Report) -> String {
         number(ptps.tables as f64),
         size(best.ptps.saved_bytes),
         number(duplicates(best)),
-        number(best.fork.copied as f64 / best.processes as f64),
-        number(best.fork.faults_avoided as f64 / best.processes as f64),
+        number((best.fork.copied as f64 / best.processes as f64).round()),
+        number((best.fork.faults_avoided as f64 / best.processes as f64).round()),
     )
 }
 

@@ -125,7 +125,7 @@ fn content(report: &Report, found: &ContentReport) -> Vec<Part> {
             false => format!("{:.2}", alike.iter().sum::<f64>() / alike.len() as f64),
         };
         programs.row(
-            &shorten(&program.name),
+            &shorten(&program.name, 26),
             &[
                 count(program.mergeable),
                 count(program.profile),
@@ -142,7 +142,10 @@ fn content(report: &Report, found: &ContentReport) -> Vec<Part> {
     let mut pairs: Vec<_> = found.similarity.iter().collect();
     pairs.sort_by(|a, b| b.2.total_cmp(&a.2));
     for (one, other, similarity) in pairs.into_iter().take(8) {
-        alike.row(&shorten(one), &[shorten(other), format!("{similarity:.2}")]);
+        alike.row(
+            &shorten(one, 40),
+            &[shorten(other, 40), format!("{similarity:.2}")],
+        );
     }
     vec![equal, programs, alike]
 }
@@ -302,7 +305,7 @@ fn overlap(group: &GroupReport) -> Part {
          Table 2)",
         overlap.mean_preloaded, overlap.mean_all
     );
-    let columns = overlap.processes.len().min(6);
+    let columns = overlap.processes.len().min(5);
     let mut part = Part::new(&title, &[""]);
     let pid = |name: &str| {
         let pid = name.rsplit('(').next().unwrap_or(name);
@@ -319,7 +322,7 @@ fn overlap(group: &GroupReport) -> Part {
                 false => format!("{preloaded:.1} ({all:.1})"),
             })
             .collect();
-        part.row(&shorten(name), &cells);
+        part.row(&shorten(name, 18), &cells);
     }
     part
 }
@@ -363,7 +366,7 @@ fn regions(group: &GroupReport) -> Part {
             "" => format!("[{}]", region.kind.label()),
             path => path.to_string(),
         };
-        part.row(&shorten(&name), &windows(&region.small, &region.large));
+        part.row(&shorten(&name, 20), &windows(&region.small, &region.large));
     }
     part
 }

@@ -117,7 +117,7 @@ fn find<'a>(changes: &'a [Change], name: &str) -> Option<&'a Change> {
 }
 
 fn group_row(name: &str, changes: &[Change]) -> Vec<String> {
-    let mut row = vec![table::shorten(name)];
+    let mut row = vec![table::shorten(name, 24)];
     for column in ["procs", "entries", "ptps", "saves"] {
         match find(changes, column) {
             Some(change) => row.extend([number(change.after.unwrap_or(0.0)), signed(change.by())]),

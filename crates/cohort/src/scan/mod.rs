@@ -202,7 +202,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         },
     });
     bar.finish_and_clear();
-    let snapshot = snapshot?;
+    let mut snapshot = snapshot?;
     let selected: Vec<_> = snapshot
         .skipped
         .iter()
@@ -221,6 +221,13 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
             None => ": none matches what was selected".into(),
         };
         bail!("no process was read{why}");
+    }
+    if !select.all() {
+        // Who had no name yet was not selected either, unless by number.
+        let named = |skip: &process::Skipped| !skip.name.is_empty();
+        snapshot
+            .skipped
+            .retain(|skip| named(skip) || select.pid.contains(&skip.pid));
     }
     Ok(snapshot)
 }

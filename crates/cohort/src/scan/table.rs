@@ -198,7 +198,7 @@ pub fn groups(report: &Report, show: &Show) -> Result<String> {
 /// What a cell shows.
 pub fn cell(value: Value, units: bool) -> String {
     match value {
-        Value::Text(text) => shorten(&text),
+        Value::Text(text) => shorten(&text, NAME),
         Value::Count(count) => number(count),
         Value::Bytes(bytes) if units => size(bytes),
         Value::Bytes(bytes) => number((bytes / 1024) as f64),
@@ -208,16 +208,16 @@ pub fn cell(value: Value, units: bool) -> String {
 
 /// Cuts a long name in its middle: a path's two ends say most. Control characters of a process's
 /// name do not reach the terminal.
-pub fn shorten(text: &str) -> String {
+pub fn shorten(text: &str, width: usize) -> String {
     let clean: Vec<char> = text
         .chars()
         .map(|letter| if letter.is_control() { '?' } else { letter })
         .collect();
-    if clean.len() <= NAME {
+    if clean.len() <= width {
         return clean.into_iter().collect();
     }
-    let head: String = clean[..NAME / 3].iter().collect();
-    let tail: String = clean[clean.len() - (NAME - NAME / 3 - 1)..]
+    let head: String = clean[..width / 3].iter().collect();
+    let tail: String = clean[clean.len() - (width - width / 3 - 1)..]
         .iter()
         .collect();
     format!("{head}…{tail}")
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(4096), "4.0 KB");
         assert_eq!(size(300 << 20), "300 MB");
-        let long = shorten("/usr/lib/postgresql/17/bin/a-very-long-program");
+        let long = shorten("/usr/lib/postgresql/17/bin/a-very-long-program", NAME);
         assert!(long.chars().count() == NAME && long.ends_with("program"));
-        assert_eq!(shorten("a\x1b[2J"), "a?[2J");
+        assert_eq!(shorten("a\x1b[2J", NAME), "a?[2J");
     }
 }
