@@ -41,8 +41,14 @@ pub struct FrameMap {
 impl FrameMap {
     /// Reads about all frames that `tables` map and that the kernel did not say are mapped once.
     ///
-    /// `Ok(None)` where the files may not be read.
-    pub fn read(paths: &Paths, tables: &Tables, ids: &[TableId]) -> io::Result<Option<FrameMap>> {
+    /// `merged` says whether the kernel's word on merged pages can be believed, see
+    /// [`says_merged`]. `Ok(None)` where the files may not be read.
+    pub fn read(
+        paths: &Paths,
+        tables: &Tables,
+        ids: &[TableId],
+        merged: bool,
+    ) -> io::Result<Option<FrameMap>> {
         let open = |name: &str| File::open(paths.proc().join(name));
         let (flags, counts) = match (open("kpageflags"), open("kpagecount")) {
             (Ok(flags), Ok(counts)) => (flags, counts),
@@ -56,7 +62,7 @@ impl FrameMap {
         let blocks = blocks_of(tables, ids);
         let infos: Vec<Vec<Info>> = blocks
             .par_iter()
-            .map(|&block| read_block(&flags, &counts, block))
+            .map(|&block| read_block(&flags, &counts, block, merged))
             .collect::<io::Result<_>>()?;
         Ok(Some(FrameMap {
             blocks,
@@ -74,6 +80,16 @@ impl FrameMap {
         }
         self.infos[last.1 * BLOCK as usize + (frame % BLOCK) as usize]
     }
+}
+
+/// Whether kpageflags calls the page in `frame` merged. Asked about an anonymous page that is not:
+/// Linux 6.12 says so of every one (stable_page_flags() in fs/proc/page.c tests for any of the two
+/// bits of PAGE_MAPPING_KSM, and one of them is PAGE_MAPPING_ANON).
+pub fn says_merged(paths: &Paths, frame: u64) -> bool {
+    let mut bytes = [0; 8];
+    File::open(paths.proc().join("kpageflags"))
+        .and_then(|flags| flags.read_exact_at(&mut bytes, frame * 8))
+        .is_ok_and(|()| u64::from_ne_bytes(bytes) & KPF_KSM != 0)
 }
 
 fn blocks_of(tables: &Tables, ids: &[TableId]) -> Vec<u64> {
@@ -101,7 +117,7 @@ fn blocks_of(tables: &Tables, ids: &[TableId]) -> Vec<u64> {
     blocks
 }
 
-fn read_block(flags: &File, counts: &File, block: u64) -> io::Result<Vec<Info>> {
+fn read_block(flags: &File, counts: &File, block: u64, merged: bool) -> io::Result<Vec<Info>> {
     let (mut flag, mut count) = ([0u8; BLOCK as usize * 8], [0u8; BLOCK as usize * 8]);
     let known = read_up_to(flags, &mut flag, block)?.min(read_up_to(counts, &mut count, block)?);
     let number = |bytes: &[u8], place: usize| {
@@ -115,7 +131,7 @@ fn read_block(flags: &File, counts: &File, block: u64) -> io::Result<Vec<Info>> 
             if place * 8 + 8 > known {
                 return Info(INFO_NONE);
             }
-            let flag = number(&flag, place);
+            let flag = number(&flag, place) & if merged { u64::MAX } else { !KPF_KSM };
             let mut info = number(&count, place).min(u64::from(INFO_COUNT)) as u32;
             for (theirs, ours) in [
                 (KPF_KSM, INFO_KSM),
@@ -275,7 +291,7 @@ mod tests {
         let store = Store::default();
         let id = store.insert(0, &words);
         let tables = store.finish();
-        let map = FrameMap::read(&Paths::new(dir.path()), &tables, &[id])
+        let map = FrameMap::read(&Paths::new(dir.path()), &tables, &[id], true)
             .unwrap()
             .unwrap();
         let stats = stats(tables.words(id), 512, Some(&map), None);

@@ -119,7 +119,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
 
     let ids = tables.ids();
     let map = if own.visible {
-        FrameMap::read(paths, &tables, &ids).map_err(|source| Error::Frames {
+        FrameMap::read(paths, &tables, &ids, own.merged).map_err(|source| Error::Frames {
             path: paths.proc().display().to_string(),
             source,
         })?
@@ -224,6 +224,8 @@ fn drop_doubles(processes: &mut Vec<Process>, tables: &Tables, skipped: &mut Vec
 struct OwnFrame {
     visible: bool,
     zero: Option<u64>,
+    /// What kpageflags says of merged pages can be believed.
+    merged: bool,
 }
 
 /// Whether we see frames, from two pages of our own: one written, one only read. In a tree that
@@ -233,12 +235,14 @@ fn own_frame(paths: &Paths) -> OwnFrame {
         return OwnFrame {
             visible: paths.proc().join("kpageflags").exists(),
             zero: None,
+            merged: true,
         };
     }
     let length = 2 * crate::page_size() as usize;
     let hidden = OwnFrame {
         visible: false,
         zero: None,
+        merged: false,
     };
     // SAFETY: a fresh private mapping at an address of the kernel's choice.
     let memory = unsafe {
@@ -262,6 +266,7 @@ fn own_frame(paths: &Paths) -> OwnFrame {
     let mut entries = [0; 2];
     let read = Pagemap::open(paths, std::process::id() as i32)
         .and_then(|pagemap| pagemap.read(memory as u64 / crate::page_size(), &mut entries));
+    let merged = !frames::says_merged(paths, entries[0] & raw::FRAME);
     // SAFETY: the mapping from above, used by nobody any more.
     unsafe { libc::munmap(memory, length) };
     if !matches!(read, Ok(2)) || entries[0] & raw::FRAME == 0 {
@@ -271,6 +276,7 @@ fn own_frame(paths: &Paths) -> OwnFrame {
     OwnFrame {
         visible: true,
         zero: (entries[1] & raw::PRESENT != 0 && zero != 0).then_some(zero),
+        merged,
     }
 }
 

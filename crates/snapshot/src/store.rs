@@ -202,6 +202,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn equal_tables_have_one_name_and_keep_their_words(
             tables in prop::collection::vec((0u64..3, prop::collection::vec(0u64..3, 1..600)), 1..60)
