@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Makes up commands. What it picks depends on the seed and on the oracle's view
+ * before the round; a burst's later commands may so be of less use than they
+ * seemed, but never wrong: the oracle judges each by the state it finds.
+ *
+ * In a race nothing may happen twice at once to what is not private, or there
+ * would be no one right answer: a round then claims the objects it touches, and
+ * leaves out what changes objects as a whole or moves them to other addresses.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+#include <linux/userfaultfd.h>
+
+#include "kernel.h"
+
+static u64 state[2];
+
+void rnd_seed(u64 seed)
+{
+	for (u32 i = 0; i < 2; i++) {	/* splitmix64 */
+		u64 z = seed += 0x9e3779b97f4a7c15ULL;
+
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+		state[i] = z ^ z >> 31;
+	}
+}
+
+u64 rnd64(void)			/* xorshift128+ */
+{
+	u64 a = state[0], b = state[1];
+
+	state[0] = b;
+	a ^= a << 23;
+	state[1] = a ^ b ^ a >> 17 ^ b >> 26;
+	return state[1] + b;
+}
+
+static bool racing;
+static u32 claimed_read[NR_OBJECTS], claimed_write[NR_OBJECTS];	/* slot + 1 */
+static u32 claimed_slots;	/* to be forked into, or somebody's target */
+
+static const u8 prots[] = {
+	PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE,
+	PROT_READ, PROT_READ, PROT_NONE, PROT_READ | PROT_EXEC,
+	PROT_READ | PROT_WRITE | PROT_EXEC,
+};
+
+static struct proc *proc_of(const struct cmd *cmd)
+{
+	return &world->procs[cmd->slot];
+}
+
+/* ---- ranges ------------------------------------------------------------- */
+
+static u32 pick_length(u32 limit)
+{
+	u32 kind = rnd(100), n;
+
+	n = kind < 60 ? 1 : kind < 88 ? 2 + rnd(5) : kind < 97 ? 7 + rnd(40) :
+	    47 + rnd(CHUNK);
+	return n < limit ? n : limit;
+}
+
+/* Anywhere in the chunks below @limit, often at the edge of a table. */
+static void pick_range(struct cmd *cmd, u32 limit, u32 longest)
+{
+	u32 kind = rnd(100);
+
+	if (kind < 5 && longest >= CHUNK) {	/* a whole table, or two */
+		cmd->page = rnd(limit / CHUNK) * CHUNK;
+		cmd->n = kind < 2 && cmd->page + 2U * CHUNK <= limit ? 2 * CHUNK : CHUNK;
+	} else if (kind < 20) {			/* over an edge */
+		u32 edge = rnd(limit / CHUNK) * CHUNK;
+		u32 before = edge ? rnd(5) : 0;
+
+		cmd->page = edge - before;
+		cmd->n = before + 1 + rnd(5);
+	} else {
+		cmd->page = rnd(limit);
+		cmd->n = pick_length(limit - cmd->page);
+	}
+	if (cmd->n > longest)
+		cmd->n = longest;
+	/* The heap is elsewhere. */
+	if (cmd->page < MAP_PAGES && cmd->page + cmd->n > (int)MAP_PAGES)
+		cmd->n = MAP_PAGES - cmd->page;
+}
+
+/* Pages from one that is mapped, as long as they look like one region. */
+static bool pick_region(struct cmd *cmd, u32 limit, u32 longest)
+{
+	const struct mpage *pages = proc_of(cmd)->pages, *first;
+	u32 at = rnd(limit), tries = 0, n = 1;
+
+	while (pages[at].kind == K_NONE)
+		if (++tries > 20)
+			return false;
+		else
+			at = rnd(limit);
+	if (rnd(3) == 0)	/* its start */
+		while (at && pages[at - 1].inst == pages[at].inst &&
+		       pages[at - 1].kind)
+			at--;
+	first = pages + at;
+	longest = rnd(3) ? pick_length(longest) : longest;
+	while (n < longest && at + n < limit && at + n != MAP_PAGES && 
+	       first[n].inst == first->inst && first[n].kind &&
+	       first[n].prot == first->prot &&
+	       !((first[n].flags ^ first->flags) &
+		 (F_LOCKED | F_DONTFORK | F_WIPE | F_MISSING | F_WP)))
+		n++;
+	cmd->page = at;
+	cmd->n = n;
+	return true;
+}
+
+/*
+ * In a race: may @cmd read, or write, the objects that its range shows at the
+ * start of the round? No command of a race changes which they are.
+ */
+static bool claim(const struct cmd *cmd, const struct proc *proc, bool write)
+{
+	if (!racing)
+		return true;
+	for (u32 pass = 0; pass < 2; pass++)
+		for (u32 i = cmd->page; i < cmd->page + (u32)cmd->n; i++) {
+			const struct mpage *page = &proc->pages[i];
+			u32 who = cmd->slot + 1, obj = page->obj;
+			bool writes = write && page->kind == K_SHARED;
+
+			if (page->kind < K_PRIVATE)
+				continue;
+			if (claimed_write[obj] && claimed_write[obj] != who)
+				return false;
+			if (writes && claimed_read[obj] && claimed_read[obj] != who)
+				return false;
+			if (!pass)
+				continue;
+			if (writes)
+				claimed_write[obj] = who;
+			/* Of several readers none may write later. */
+			claimed_read[obj] = claimed_read[obj] &&
+				claimed_read[obj] != who ? ~0U : who;
+		}
+	return true;
+}
+
+static bool only_anon(const struct cmd *cmd, u32 page)
+{
+	for (u32 i = page; i < page + cmd->n; i++)
+		if (proc_of(cmd)->pages[i].kind > K_ANON)
+			return false;
+	return true;
+}
+
+static bool any_flag(const struct cmd *cmd, u16 flags)
+{
+	for (u32 i = cmd->page; i < (u32)cmd->page + cmd->n; i++)
+		if (proc_of(cmd)->pages[i].flags & flags)
+			return true;
+	return false;
+}
+
+static int pick_slot(bool alive, int but)
+{
+	int found = -1;
+
+	for (u32 i = 0, seen = 0; i < NR_SLOTS; i++)
+		if (world->procs[i].alive == alive && (int)i != but &&
+		    !(claimed_slots & (1U << i)) && rnd(++seen) == 0)
+			found = i;
+	return found;
+}
+
+/* ---- commands: false if the one asked for makes no sense now ---------------- */
+
+static bool gen_map(struct cmd *cmd)
+{
+	u32 used = 0;
+
+	for (u32 i = 0; i < NR_OBJECTS; i++)
+		used += world->objects[i].used;
+	pick_range(cmd, MAP_PAGES, 2 * CHUNK);
+	cmd->c = prots[rnd(ARRAY_SIZE(prots))];
+	if (rnd(6) == 0)
+		cmd->c |= 1 << 8;
+	if (racing || rnd(100) < 50)
+		return true;
+	if (used < NR_OBJECTS - 16 && rnd(3) == 0) {
+		cmd->a = 1;
+		return true;
+	}
+	cmd->a = 2 + 2 * rnd(NR_FILES) + rnd(2);
+	/* See noise_main(). */
+	if (opt.noise && !(cmd->a & 1) && cmd->page < 2 * CHUNK)
+		cmd->a |= 1;
+	cmd->b = rnd(2) ? cmd->page % CHUNK : rnd(OBJ_PAGES / 2);
+	if (cmd->b + cmd->n > OBJ_PAGES)
+		cmd->b = 0;
+	return true;
+}
+
+static bool gen_move(struct cmd *cmd)
+{
+	if (!pick_region(cmd, MAP_PAGES, CHUNK))
+		return false;
+	if (any_flag(cmd, F_MISSING | F_WP))
+		return false;
+	if (rnd(3) == 0 && cmd->n == CHUNK)
+		cmd->a = rnd(MAP_PAGES / CHUNK) * CHUNK;
+	else if (rnd(3) == 0)		/* the same place in another table */
+		cmd->a = (cmd->page + CHUNK * (1 + rnd(3))) % MAP_PAGES;
+	else
+		cmd->a = rnd(MAP_PAGES);
+	if (cmd->a + cmd->n > MAP_PAGES)
+		cmd->a = MAP_PAGES - cmd->n;
+	if (cmd->a < (u32)cmd->page + cmd->n && cmd->page < cmd->a + cmd->n)
+		return false;
+	cmd->b = rnd(4) == 0;
+	if ((racing || (opt.noise && cmd->a < 2 * CHUNK)) &&
+	    !only_anon(cmd, cmd->page))
+		return false;
+	return !racing || only_anon(cmd, cmd->a);
+}
+
+static bool gen_resize(struct cmd *cmd)
+{
+	if (!pick_region(cmd, MAP_PAGES, CHUNK) || racing)
+		return false;
+	if (any_flag(cmd, F_MISSING | F_WP))
+		return false;
+	if (rnd(2) || cmd->n == 1)
+		cmd->a = cmd->n + pick_length(MAP_PAGES - cmd->page - cmd->n);
+	else
+		cmd->a = 1 + rnd(cmd->n - 1);
+	/* A private file region must not grow to where noise is. */
+	return cmd->a > 0 && cmd->a <= MAP_PAGES - (u32)cmd->page &&
+	       !(opt.noise && cmd->page < 2 * CHUNK && !only_anon(cmd, cmd->page));
+}
+
+static bool gen_advise(struct cmd *cmd)
+{
+	static const struct {
+		u8 advice, weight;
+	} table[] = {
+		{ MADV_DONTNEED, 24 }, { MADV_FREE, 8 }, { MADV_PAGEOUT, 14 },
+		{ MADV_COLD, 4 }, { MADV_WILLNEED, 4 }, { MADV_POPULATE_READ, 8 },
+		{ MADV_POPULATE_WRITE, 6 }, { MADV_REMOVE, 3 }, { MADV_DONTFORK, 1 },
+		{ MADV_DOFORK, 5 }, { MADV_WIPEONFORK, 1 }, { MADV_KEEPONFORK, 5 },
+		{ MADV_HUGEPAGE, 3 }, { MADV_NOHUGEPAGE, 3 }, { MADV_COLLAPSE, 10 },
+		{ MADV_MERGEABLE, 2 }, { MADV_UNMERGEABLE, 4 },
+		{ MADV_DONTNEED_LOCKED, 2 }, { MADV_SEQUENTIAL, 1 },
+		{ MADV_RANDOM, 1 }, { MADV_NORMAL, 2 },
+	};
+	u32 sum = 0, at, i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		sum += table[i].weight;
+	at = rnd(sum);
+	for (i = 0; at >= table[i].weight; i++)
+		at -= table[i].weight;
+	cmd->a = table[i].advice;
+	pick_range(cmd, NR_PAGES, 2 * CHUNK);
+	switch (cmd->a) {
+	case MADV_DONTFORK:
+	case MADV_WIPEONFORK:
+	case MADV_MERGEABLE:
+		/* Tables with such regions are not shared: keep them rare. */
+		cmd->page = MAP_PAGES - CHUNK + rnd(CHUNK);
+		cmd->n = pick_length(MAP_PAGES - cmd->page);
+		return true;
+	case MADV_HUGEPAGE:
+	case MADV_COLLAPSE:
+		cmd->page = cmd->page / CHUNK * CHUNK;
+		cmd->n = CHUNK;
+		return cmd->page < MAP_PAGES;
+	case MADV_REMOVE:
+		return pick_region(cmd, MAP_PAGES, CHUNK) &&
+		       proc_of(cmd)->pages[cmd->page].kind == K_SHARED &&
+		       claim(cmd, proc_of(cmd), true);
+	case MADV_POPULATE_WRITE:
+		if (!pick_region(cmd, NR_PAGES, CHUNK))
+			return false;
+		return claim(cmd, proc_of(cmd), false);
+	default:
+		return true;
+	}
+}
+
+static bool gen_lock(struct cmd *cmd)
+{
+	if (!pick_region(cmd, MAP_PAGES, 64) || cmd->page < MAP_PAGES - CHUNK)
+		return false;
+	cmd->a = rnd(2);
+	return !any_flag(cmd, F_MISSING | F_WP) &&
+	       claim(cmd, proc_of(cmd), false);
+}
+
+static bool gen_other(struct cmd *cmd)
+{
+	int target = pick_slot(true, cmd->slot);
+	bool write = cmd->op == OP_VMWRITE || cmd->op == OP_MEMWRITE;
+
+	if (target < 0)
+		return false;
+	cmd->a = target;
+	pick_range(cmd, NR_PAGES, 16);
+	cmd->b = ++world->seq;
+	if (!claim(cmd, &world->procs[target], write))
+		return false;
+	claimed_slots |= 1U << target;
+	return true;
+}
+
+static bool gen_uffd(struct cmd *cmd)
+{
+	switch (cmd->op) {
+	case OP_UREG:
+		if (!pick_region(cmd, MAP_PAGES, 64))
+			return false;
+		/* One table is enough: it is not shared then. */
+		if (cmd->page < MAP_PAGES - CHUNK)
+			return false;
+		cmd->a = 1 + rnd(3);
+		return only_anon(cmd, cmd->page) && !any_flag(cmd, F_LOCKED);
+	case OP_UUNREG:
+		pick_range(cmd, MAP_PAGES, CHUNK);
+		cmd->page = MAP_PAGES - CHUNK + cmd->page % CHUNK;
+		if (cmd->page + cmd->n > MAP_PAGES)
+			cmd->n = MAP_PAGES - cmd->page;
+		return true;
+	default:
+		for (u32 tries = 0; tries < 20; tries++) {
+			cmd->page = MAP_PAGES - CHUNK + rnd(CHUNK);
+			cmd->n = 1;
+			if (!any_flag(cmd, cmd->op == OP_UPROT ? F_WP : F_MISSING))
+				continue;
+			while (cmd->op == OP_UPROT && cmd->n < 16 &&
+			       cmd->page + cmd->n < (int)MAP_PAGES &&
+			       proc_of(cmd)->pages[cmd->page + cmd->n].flags & F_WP)
+				cmd->n++;
+			cmd->a = cmd->op == OP_UCOPY ? ++world->seq : rnd(3) != 0;
+			return true;
+		}
+		return false;
+	}
+}
+
+static bool gen_file(struct cmd *cmd)
+{
+	u32 size;
+
+	if (racing)
+		return false;
+	cmd->a = rnd(NR_FILES);
+	size = world->objects[cmd->a].size;
+	switch (cmd->op) {
+	case OP_TRUNC:
+		cmd->b = rnd(3) ? OBJ_PAGES - rnd(64) : rnd(OBJ_PAGES);
+		if (world->objects[cmd->a].huge)
+			cmd->b = rnd(OBJ_PAGES / CHUNK + 1) * CHUNK;
+		return true;
+	case OP_PUNCH:
+		cmd->page = rnd(OBJ_PAGES);
+		cmd->n = pick_length(OBJ_PAGES - cmd->page);
+		return true;
+	default:
+		if (!size)
+			return false;
+		cmd->page = rnd(size);
+		cmd->n = 1 + rnd(16);
+		if (cmd->page + cmd->n > (int)size)
+			cmd->n = size - cmd->page;
+		cmd->b = ++world->seq;
+		return true;
+	}
+}
+
+static bool gen_pin(struct cmd *cmd)
+{
+	struct proc *proc = proc_of(cmd);
+
+	if (cmd->op != OP_PIN) {
+		cmd->page = proc->pin_page;
+		cmd->n = proc->pin_n;
+		return proc->pinned;
+	}
+	for (u32 i = 0; i < NR_SLOTS; i++)
+		if (world->procs[i].alive && world->procs[i].pinned)
+			return false;
+	cmd->a = rnd(4);
+	/* What a refused pin has copied before is open for private files. */
+	return !racing && pick_region(cmd, NR_PAGES, 8) &&
+	       proc->pages[cmd->page].kind == K_ANON;
+}
+
+static bool finish(struct cmd *cmd)
+{
+	struct proc *proc = proc_of(cmd);
+
+	switch (cmd->op) {
+	case OP_CHECK:
+		if (rnd(4))
+			pick_range(cmd, NR_PAGES, rnd(20) ? 32 : CHUNK);
+		else if (!pick_region(cmd, NR_PAGES, 32))
+			return false;
+		return claim(cmd, proc, false);
+	case OP_WRITE:
+		if (rnd(4) == 0)
+			pick_range(cmd, NR_PAGES, rnd(20) ? 32 : CHUNK);
+		else if (!pick_region(cmd, NR_PAGES, 32))
+			return false;
+		cmd->a = ++world->seq;
+		cmd->b = rnd(3) ? 15 : 1 + rnd(15);
+		return claim(cmd, proc, true);
+	case OP_FILL:
+		if (!pick_region(cmd, NR_PAGES, 32))
+			return false;
+		cmd->a = 1 + rnd(3);
+		return claim(cmd, proc, true);
+	case OP_MAP:
+		return gen_map(cmd);
+	case OP_UNMAP:
+		pick_range(cmd, MAP_PAGES, 2 * CHUNK);
+		/* Holes are of interest, empty processes are not. */
+		if (cmd->n > 64 && rnd(3))
+			cmd->n = 1 + rnd(8);
+		return true;
+	case OP_PROTECT:
+		pick_range(cmd, NR_PAGES, 2 * CHUNK);
+		cmd->a = prots[rnd(ARRAY_SIZE(prots))];
+		if (cmd->n > 64 && rnd(2))
+			cmd->a = PROT_READ | PROT_WRITE;
+		return true;
+	case OP_MOVE:
+		return gen_move(cmd);
+	case OP_RESIZE:
+		return gen_resize(cmd);
+	case OP_ADVISE:
+		return gen_advise(cmd);
+	case OP_LOCK:
+		return gen_lock(cmd);
+	case OP_UNLOCK:
+		cmd->page = MAP_PAGES - CHUNK;
+		cmd->n = CHUNK;
+		return true;
+	case OP_FORK: {
+		int child = pick_slot(false, -1);
+
+		/* The noise must not be forked in the middle of the set-up. */
+		if (child < 0)
+			return false;
+		cmd->a = child;
+		claimed_slots |= 1U << child;
+		return true;
+	}
+	case OP_EXIT:
+	case OP_KILL:
+		return world->alive > 3;
+	case OP_EXEC:
+		return true;
+	case OP_VMREAD:
+	case OP_VMWRITE:
+	case OP_MEMREAD:
+	case OP_MEMWRITE:
+		return !racing && gen_other(cmd);
+	case OP_PWRITE:
+	case OP_TRUNC:
+	case OP_PUNCH:
+		return gen_file(cmd);
+	case OP_BRK:
+		cmd->a = rnd(4) ? (proc->brk + rnd(40)) % CHUNK : rnd(CHUNK + 1);
+		return true;
+	case OP_REFS:
+		cmd->a = 1 + rnd(4);
+		return true;
+	case OP_LOOK:
+		pick_range(cmd, NR_PAGES, CHUNK);
+		return true;
+	case OP_UREG:
+	case OP_UUNREG:
+	case OP_UCOPY:
+	case OP_UZERO:
+	case OP_UPROT:
+		return gen_uffd(cmd);
+	case OP_SPLICE:
+		if (proc->nr_lent >= MAX_LENT || !pick_region(cmd, NR_PAGES, 1))
+			return false;
+		return claim(cmd, proc, false);
+	case OP_DRAIN:
+		return true;
+	case OP_PIN:
+	case OP_PINREAD:
+	case OP_UNPIN:
+		return gen_pin(cmd);
+	case OP_ZYGOTE:
+		cmd->a = rnd(5) ? PR_COHORT_ZYGOTE : 0;
+		return true;
+	case OP_MIGRATE:
+		pick_range(cmd, NR_PAGES, CHUNK);
+		cmd->a = rnd(2);
+		return true;
+	case OP_MODE:
+		cmd->a = rnd(100);
+		return true;
+	default:
+		return true;
+	}
+}
+
+static u16 weights[NR_OPS] = {
+	[OP_CHECK] = 170, [OP_WRITE] = 230, [OP_FILL] = 15, [OP_MAP] = 60,
+	[OP_UNMAP] = 35, [OP_PROTECT] = 60, [OP_MOVE] = 40, [OP_RESIZE] = 20,
+	[OP_ADVISE] = 130, [OP_LOCK] = 8, [OP_UNLOCK] = 6, [OP_FORK] = 60,
+	[OP_EXIT] = 38, [OP_EXEC] = 2, [OP_VMREAD] = 14, [OP_VMWRITE] = 14,
+	[OP_MEMREAD] = 8, [OP_MEMWRITE] = 12, [OP_PWRITE] = 14, [OP_TRUNC] = 14,
+	[OP_PUNCH] = 6, [OP_BRK] = 16, [OP_REFS] = 6, [OP_LOOK] = 4,
+	[OP_UREG] = 6, [OP_UUNREG] = 3, [OP_UCOPY] = 6, [OP_UZERO] = 3,
+	[OP_UPROT] = 6, [OP_SPLICE] = 12, [OP_DRAIN] = 12, [OP_PIN] = 12,
+	[OP_PINREAD] = 6, [OP_UNPIN] = 2, [OP_ZYGOTE] = 1, [OP_MIGRATE] = 3,
+};
+
+/* What the controller does itself, now and then. */
+static const struct {
+	u8 op;
+	u16 every;		/* rounds, on average */
+} globals[] = {
+	{ OP_KILL, 150 }, { OP_QUIET, 700 }, { OP_COMPACT, 1500 },
+	{ OP_DROP, 900 }, { OP_SWAPOFF, 1500 }, { OP_MODE, 400 },
+};
+
+static void pick_command(struct cmd *cmd, u32 slot)
+{
+	static u32 sum;
+
+	if (!sum)
+		for (u32 i = 0; i < NR_OPS; i++)
+			sum += weights[i];
+	for (;;) {
+		u32 at = rnd(sum), op = 0;
+
+		while (at >= weights[op])
+			at -= weights[op++];
+		memset(cmd, 0, sizeof(*cmd));
+		cmd->op = op;
+		cmd->slot = slot;
+		if (finish(cmd))
+			return;
+	}
+}
+
+static void add_burst(struct round *round, u32 slot, u32 length)
+{
+	u32 pages = 0;
+
+	claimed_slots |= 1U << slot;
+	for (u32 i = 0; i < length; i++) {
+		struct cmd *cmd = &round->cmds[round->n];
+
+		pick_command(cmd, slot);
+		/* These go by what are right before the burst only. */
+		if (i && (cmd->op == OP_PIN || cmd->op == OP_TRUNC ||
+			  (cmd->op == OP_ADVISE && cmd->a == MADV_COLLAPSE))) {
+			i--;
+			continue;
+		}
+		round->n++;
+		pages += cmd->n;
+		if (cmd->op == OP_EXIT || cmd->op == OP_FORK ||
+		    cmd->op == OP_SPLICE || cmd->op == OP_PIN || pages > 1200)
+			break;
+	}
+}
+
+/* To be killed while at work: nobody will know how far it came. */
+static void pick_victim(struct round *round, u32 slot)
+{
+	for (u32 i = 0; i < NR_OBJECTS; i++)
+		if (claimed_write[i] == slot + 1)
+			return;
+	for (u32 i = 0; i < round->n; i++) {
+		u32 op = round->cmds[i].op;
+
+		if (round->cmds[i].slot == slot && (op == OP_FORK || op == OP_EXIT))
+			return;
+	}
+	round->kill = slot;
+}
+
+void generate(struct round *round)
+{
+	u32 slots = 1;
+
+	memset(claimed_read, 0, sizeof(claimed_read));
+	memset(claimed_write, 0, sizeof(claimed_write));
+	claimed_slots = 0;
+	round->n = 0;
+	round->kill = -1;
+	round->race = racing = false;
+	for (u32 i = 0; i < ARRAY_SIZE(globals); i++) {
+		struct cmd *cmd = &round->cmds[0];
+
+		if (rnd(globals[i].every))
+			continue;
+		memset(cmd, 0, sizeof(*cmd));
+		cmd->op = globals[i].op;
+		cmd->slot = CONTROLLER;
+		if (cmd->op == OP_KILL)
+			cmd->a = pick_slot(true, -1);
+		if (finish(cmd)) {
+			round->n = 1;
+			return;
+		}
+	}
+	if (rnd(100) < opt.race) {
+		round->race = racing = true;
+		slots = 2 + rnd(world->alive);
+	}
+	for (u32 i = 0; i < slots; i++) {
+		int slot = pick_slot(true, -1);
+
+		if (slot < 0)
+			break;
+		add_burst(round, slot, 1 + rnd(MAX_BURST));
+		if (racing && round->kill < 0 && world->alive > 4 && !rnd(25))
+			pick_victim(round, slot);
+	}
+}
+
+/* The first rounds of an episode: something to share, and some who share it. */
+void generate_start(struct round *round, u32 step)
+{
+	memset(round, 0, sizeof(*round));
+	round->kill = -1;
+	for (u32 i = 0; i < NR_CHUNKS && step == 0; i++) {
+		struct cmd *cmd = &round->cmds[round->n++];
+
+		cmd->op = i == NR_CHUNKS - 1 ? OP_BRK : OP_MAP;
+		cmd->n = CHUNK;
+		cmd->page = i * CHUNK;
+		if (cmd->op == OP_BRK) {
+			cmd->a = rnd(CHUNK);
+			cmd->n = 0;
+			break;
+		}
+		cmd->c = PROT_READ | PROT_WRITE;
+		cmd->a = i == 1 ? 1 + rnd(2) * 2 : i == 2 ? 2 + 2 * rnd(NR_FILES) : 0;
+	}
+	for (u32 i = 0; i < 6 && step == 1; i++) {
+		struct cmd *cmd = &round->cmds[round->n++];
+
+		cmd->op = OP_WRITE;
+		cmd->page = rnd(MAP_PAGES - 200);
+		cmd->n = 1 + rnd(200);
+		cmd->a = ++world->seq;
+		cmd->b = 15;
+	}
+	if (step >= 2) {
+		round->n = 1;
+		round->cmds[0].op = OP_FORK;
+		round->cmds[0].slot = rnd(step - 1);
+		round->cmds[0].a = step - 1;
+	}
+}

@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The workers: do what they are told, report what came of it, know nothing. */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernel.h"
+
+static u32 me;			/* slot */
+static struct slot *my;
+static int uffd = -1;
+static int pin_fd = -1;
+static u64 scratch[16 * PAGE / 8] __attribute__((aligned(4096)));
+
+/*
+ * Accesses that may fault. The handler sends a fault inside them to their end,
+ * with the signal's number as the result; no state, so any thread may use them.
+ *
+ *   probe_load(to, from, words), probe_store(at, value, words): word i is
+ *   value + i; probe_add(at): adds 0 to a word, a write that changes nothing
+ */
+long probe_load(u64 *to, const u64 *from, long words);
+long probe_store(u64 *at, u64 value, long words);
+long probe_add(u64 *at);
+extern char probe_begin[], probe_end[], probe_fault[];
+
+asm(".text\n"
+    "probe_begin:\n"
+    "probe_load:\n"
+    "	mov	%rdx, %rcx\n"
+    "	cld\n"
+    "	rep movsq\n"
+    "	xor	%eax, %eax\n"
+    "	ret\n"
+    "probe_store:\n"
+    "1:	mov	%rsi, (%rdi)\n"
+    "	add	$8, %rdi\n"
+    "	inc	%rsi\n"
+    "	dec	%rdx\n"
+    "	jnz	1b\n"
+    "	xor	%eax, %eax\n"
+    "	ret\n"
+    "probe_add:\n"
+    "	lock addq $0, (%rdi)\n"
+    "	xor	%eax, %eax\n"
+    "probe_fault:\n"
+    "	ret\n"
+    "probe_end:\n");
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	char *ip = (char *)regs[REG_RIP];
+
+	(void)info;
+	if (ip < probe_begin || ip >= probe_end) {
+		signal(sig, SIG_DFL);
+		return;		/* again, and then it ends us */
+	}
+	regs[REG_RIP] = (greg_t)probe_fault;
+	regs[REG_RAX] = sig;
+}
+
+static u8 status_of(long sig)
+{
+	return sig == 0 ? ST_OK : sig == SIGBUS ? ST_BUS : ST_SEGV;
+}
+
+/* What 512 words hold, in short; garbage is what no write made. */
+static void digest(const u64 *words, struct page_result *pr)
+{
+	pr->status = ST_OK;
+	for (u32 cell = 0; cell < CELLS; cell++) {
+		const u64 *w = words + cell * CELL_WORDS;
+		u64 step = w[0] ? 1 : 0;
+
+		pr->tag[cell] = w[0];
+		for (u32 i = 0; i < CELL_WORDS; i++)
+			if (w[i] != w[0] + i * step || (w[0] & 0xff)) {
+				pr->status = ST_GARBAGE;
+				pr->tag[cell] = w[i];
+				break;
+			}
+	}
+}
+
+static void fill_words(u64 *words, u64 tag)
+{
+	for (u32 cell = 0; cell < CELLS; cell++)
+		for (u32 i = 0; i < CELL_WORDS; i++)
+			words[cell * CELL_WORDS + i] = tag + (tag ? i : 0);
+}
+
+static struct page_result *next_page(void)
+{
+	return &my->pages[my->nr_pages++];
+}
+
+static s64 errno_or(s64 ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
+static s64 check(u32 page, u32 n)
+{
+	for (u32 i = 0; i < n; i++) {
+		struct page_result *pr = next_page();
+		long sig = probe_load(scratch, (u64 *)page_addr(page + i),
+				      PAGE / 8);
+
+		if (sig)
+			pr->status = status_of(sig);
+		else
+			digest(scratch, pr);
+	}
+	return 0;
+}
+
+static s64 store(u32 page, u32 n, u64 (*tag)(u32 page, u32 arg), u32 arg,
+		 u32 cells)
+{
+	for (u32 i = 0; i < n; i++) {
+		struct page_result *pr = next_page();
+		u64 *at = (u64 *)page_addr(page + i);
+
+		pr->status = ST_OK;
+		for (u32 cell = 0; cell < CELLS; cell++) {
+			long sig;
+
+			if (!(cells & (1 << cell)))
+				continue;
+			sig = probe_store(at + cell * CELL_WORDS,
+					  tag(page + i, arg), CELL_WORDS);
+			if (sig) {
+				pr->status = status_of(sig);
+				break;
+			}
+		}
+	}
+	return 0;
+}
+
+static u64 own_tag(u32 page, u32 seq)
+{
+	return make_tag(my->id, seq, page);
+}
+
+static u64 const_tag(u32 page, u32 arg)
+{
+	(void)page;
+	return make_tag(ID_CONST, arg, 0);
+}
+
+/* a: 0 anonymous, 1 shared anonymous, 2+2f private, 3+2f shared of file f;
+ * b: first page of the file; c: protection, and bit 8 to populate at once */
+static s64 map(const struct cmd *cmd)
+{
+	int flags = MAP_FIXED, fd = -1;
+
+	if (cmd->c & (1 << 8))
+		flags |= MAP_POPULATE;
+	flags |= cmd->a & 1 ? MAP_SHARED : MAP_PRIVATE;
+	if (cmd->a < 2)
+		flags |= MAP_ANONYMOUS | MAP_NORESERVE;
+	else
+		fd = file_fds[(cmd->a - 2) / 2];
+	return mmap(page_addr(cmd->page), cmd->n * PAGE, cmd->c & 7, flags, fd,
+		    cmd->b * PAGE) == MAP_FAILED ? -errno : 0;
+}
+
+/* a: to which page; b: 1 to leave the old range mapped */
+static s64 move(const struct cmd *cmd)
+{
+	void *to = page_addr(cmd->a);
+	int err;
+
+	/* Linux 6.17 moves several regions, and leaves the target of a hole as it was. */
+	if (opt.moves_holes)
+		munmap(to, cmd->n * PAGE);
+	if (mremap(page_addr(cmd->page), cmd->n * PAGE, cmd->n * PAGE,
+		   MREMAP_MAYMOVE | MREMAP_FIXED | (cmd->b ? MREMAP_DONTUNMAP : 0),
+		   to) == to)
+		return 0;
+	err = errno;
+	/* It may have unmapped the target first: then let it always be so. */
+	munmap(to, cmd->n * PAGE);
+	if (!opt.moves_holes)
+		return -err;
+	/* And it may have moved some regions. */
+	munmap(page_addr(cmd->page), cmd->n * PAGE);
+	return -EXDEV;
+}
+
+static int noise_words[2];	/* run, parked */
+static bool noise_alive;
+
+/* a: the child's slot; all workers are the controller's children */
+static s64 do_fork(const struct cmd *cmd)
+{
+	u32 slot = cmd->a;	/* the board changes once the parent is done */
+	pid_t pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+
+	if (pid)
+		return errno_or(pid);
+	noise_alive = false;
+	noise_words[0] = 0;
+	if (uffd >= 0)
+		close(uffd);
+	uffd = -1;
+	if (pin_fd >= 0)
+		close(pin_fd);
+	pin_fd = -1;
+	worker(slot);
+}
+
+static s64 do_exec(void)
+{
+	static char *const argv[] = { "/proc/self/exe", "--nothing", NULL };
+	int status = 0;
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		execve(argv[0], argv, NULL);
+		_exit(9);
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+/* a: whose memory; b, c: as for a store. Through pins (VM) or as a debugger (MEM). */
+static s64 other_memory(const struct cmd *cmd, bool writes)
+{
+	struct iovec local = { scratch, cmd->n * PAGE };
+	struct iovec remote = { page_addr(cmd->page), cmd->n * PAGE };
+	pid_t pid = board->pids[cmd->a];
+	bool mem = cmd->op == OP_MEMREAD || cmd->op == OP_MEMWRITE;
+	s64 ret;
+
+	if (writes)
+		for (u32 i = 0; i < cmd->n; i++)
+			fill_words(scratch + i * PAGE / 8,
+				   make_tag(board->slots[cmd->a].id, cmd->b,
+					    cmd->page + i));
+	if (mem) {
+		char path[40];
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+		fd = open(path, O_RDWR);
+		if (fd < 0)
+			return -errno;
+		ret = writes ? pwrite64(fd, scratch, cmd->n * PAGE,
+					(off64_t)remote.iov_base) :
+			       pread64(fd, scratch, cmd->n * PAGE,
+				       (off64_t)remote.iov_base);
+		ret = errno_or(ret);
+		close(fd);
+	} else if (writes) {
+		ret = errno_or(process_vm_writev(pid, &local, 1, &remote, 1, 0));
+	} else {
+		ret = errno_or(process_vm_readv(pid, &local, 1, &remote, 1, 0));
+	}
+	for (s64 i = 0; !writes && i < ret / (s64)PAGE; i++)
+		digest(scratch + i * PAGE / 8, next_page());
+	return ret;
+}
+
+/* a: the file; page, n: in the file; b: seq */
+static s64 file_write(const struct cmd *cmd)
+{
+	for (u32 i = 0; i < cmd->n; i++)
+		fill_words(scratch + i * PAGE / 8,
+			   make_tag(ID_FILE, cmd->b, cmd->page + i));
+	return errno_or(pwrite64(file_fds[cmd->a], scratch, cmd->n * PAGE,
+				 cmd->page * PAGE));
+}
+
+static s64 refs(u32 how)
+{
+	char text[2] = { '0' + how, 0 };
+	int fd = open("/proc/self/clear_refs", O_WRONLY);
+	s64 ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = errno_or(write(fd, text, 1));
+	close(fd);
+	return ret < 0 ? ret : 0;
+}
+
+/* Readers of page tables; what they say is not checked here. */
+static s64 look(u32 page, u32 n)
+{
+	static const char *const files[] = {
+		"/proc/self/smaps_rollup", "/proc/self/numa_maps",
+	};
+	static unsigned char core[NR_PAGES];
+	static char text[4096];
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+
+	for (u32 i = 0; i < n; i += 512)
+		if (pread64(fd, scratch, (n - i < 512 ? n - i : 512) * 8,
+			    (u64)page_addr(page + i) / PAGE * 8) < 0)
+			break;
+	close(fd);
+	mincore(page_addr(page), n * PAGE, core);
+	for (u32 i = 0; i < ARRAY_SIZE(files); i++) {
+		fd = open(files[i], O_RDONLY);
+		while (fd >= 0 && read(fd, text, sizeof(text)) > 0)
+			;
+		if (fd >= 0)
+			close(fd);
+	}
+	return 0;
+}
+
+static s64 uffd_command(const struct cmd *cmd)
+{
+	struct uffdio_range range = {
+		(u64)page_addr(cmd->page), cmd->n * PAGE
+	};
+	s64 ret;
+
+	if (uffd < 0) {
+		struct uffdio_api api = {
+			.api = UFFD_API, .features = UFFD_FEATURE_SIGBUS,
+		};
+
+		uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+		if (uffd < 0)
+			return -errno;
+		if (ioctl(uffd, UFFDIO_API, &api) < 0)
+			return -errno;
+	}
+	switch (cmd->op) {
+	case OP_UREG: {		/* a: 1 missing, 2 write protection */
+		struct uffdio_register reg = { .range = range, .mode = cmd->a };
+
+		return errno_or(ioctl(uffd, UFFDIO_REGISTER, &reg));
+	}
+	case OP_UUNREG:
+		return errno_or(ioctl(uffd, UFFDIO_UNREGISTER, &range));
+	case OP_UCOPY: {	/* a: seq */
+		struct uffdio_copy copy = {
+			.dst = range.start, .src = (u64)scratch, .len = PAGE,
+		};
+
+		fill_words(scratch, own_tag(cmd->page, cmd->a));
+		ret = errno_or(ioctl(uffd, UFFDIO_COPY, &copy));
+		return ret < 0 ? ret : copy.copy == (s64)PAGE ? 0 : -EIO;
+	}
+	case OP_UZERO: {
+		struct uffdio_zeropage zero = { .range = { range.start, PAGE } };
+
+		return errno_or(ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
+	}
+	default: {		/* UPROT: a: 1 on, 0 off */
+		struct uffdio_writeprotect wp = {
+			.range = range,
+			.mode = cmd->a ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+		};
+
+		return errno_or(ioctl(uffd, UFFDIO_WRITEPROTECT, &wp));
+	}
+	}
+}
+
+static s64 lend(u32 page)
+{
+	struct iovec iov = { page_addr(page), PAGE };
+
+	return errno_or(vmsplice(pipes[me][1], &iov, 1, SPLICE_F_NONBLOCK));
+}
+
+static s64 drain(void)
+{
+	ssize_t got = read(pipes[me][0], scratch, PAGE);
+
+	if (got == (ssize_t)PAGE)
+		digest(scratch, next_page());
+	return errno_or(got);
+}
+
+/* Long-term pins through the kernel's test driver: a: 1 for writing, 2 fast. */
+static s64 pin(const struct cmd *cmd)
+{
+	struct pin_longterm_test test = {
+		.addr = (u64)page_addr(cmd->page), .size = cmd->n * PAGE,
+		.flags = cmd->a,
+	};
+	s64 ret;
+
+	if (pin_fd >= 0)
+		return -EBUSY;
+	pin_fd = open("/sys/kernel/debug/gup_test", O_RDWR | O_CLOEXEC);
+	if (pin_fd < 0)
+		return -errno;
+	ret = errno_or(ioctl(pin_fd, PIN_LONGTERM_TEST_START, &test));
+	if (ret < 0) {
+		close(pin_fd);
+		pin_fd = -1;
+	}
+	return ret;
+}
+
+/* What the pinned pages hold, as a device would see it. */
+static s64 pin_read(const struct cmd *cmd)
+{
+	u64 addr = (u64)scratch;
+	s64 ret;
+
+	if (pin_fd < 0)
+		return -EBADF;
+	ret = errno_or(ioctl(pin_fd, PIN_LONGTERM_TEST_READ, &addr));
+	for (u32 i = 0; !ret && i < cmd->n; i++)
+		digest(scratch + i * PAGE / 8, next_page());
+	return ret;
+}
+
+static s64 unpin(void)
+{
+	if (pin_fd < 0)
+		return -EBADF;
+	close(pin_fd);		/* which unpins */
+	pin_fd = -1;
+	return 0;
+}
+
+/* a: node */
+static s64 migrate(const struct cmd *cmd)
+{
+	static void *pages[CHUNK];
+	static int nodes[CHUNK], status[CHUNK];
+	u32 n = cmd->n < CHUNK ? cmd->n : CHUNK;
+
+	for (u32 i = 0; i < n; i++) {
+		pages[i] = page_addr(cmd->page + i);
+		nodes[i] = cmd->a;
+	}
+	return errno_or(syscall(SYS_move_pages, 0, n, pages, nodes, status,
+				4 /* MPOL_MF_MOVE_ALL */));
+}
+
+static s64 execute(const struct cmd *cmd)
+{
+	char *addr = page_addr(cmd->page);
+	size_t len = cmd->n * PAGE;
+
+	switch (cmd->op) {
+	case OP_CHECK:
+		return check(cmd->page, cmd->n);
+	case OP_WRITE:		/* a: seq, b: cells */
+		return store(cmd->page, cmd->n, own_tag, cmd->a, cmd->b);
+	case OP_FILL:		/* a: which of the few equal contents */
+		return store(cmd->page, cmd->n, const_tag, cmd->a, 15);
+	case OP_MAP:
+		return map(cmd);
+	case OP_UNMAP:
+		return errno_or(munmap(addr, len));
+	case OP_PROTECT:	/* a: protection */
+		return errno_or(mprotect(addr, len, cmd->a));
+	case OP_MOVE:
+		return move(cmd);
+	case OP_RESIZE:		/* a: new number of pages */
+		return mremap(addr, len, cmd->a * PAGE, 0) == MAP_FAILED ?
+			-errno : 0;
+	case OP_ADVISE:		/* a: advice */
+		return errno_or(madvise(addr, len, cmd->a));
+	case OP_LOCK:		/* a: 1 only what is faulted later */
+		return errno_or(syscall(SYS_mlock2, addr, len, cmd->a));
+	case OP_UNLOCK:
+		return errno_or(munlock(addr, len));
+	case OP_FORK:
+		return do_fork(cmd);
+	case OP_EXEC:
+		return do_exec();
+	case OP_VMREAD:
+	case OP_MEMREAD:
+		return other_memory(cmd, false);
+	case OP_VMWRITE:
+	case OP_MEMWRITE:
+		return other_memory(cmd, true);
+	case OP_PWRITE:
+		return file_write(cmd);
+	case OP_TRUNC:		/* a: file, b: pages */
+		return errno_or(ftruncate(file_fds[cmd->a], cmd->b * PAGE));
+	case OP_PUNCH:		/* a: file */
+		return errno_or(fallocate(file_fds[cmd->a],
+					  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  cmd->page * PAGE, len));
+	case OP_BRK:		/* a: pages */
+		return errno_or(brk(heap + cmd->a * PAGE));
+	case OP_REFS:		/* a: 1 to 4 */
+		return refs(cmd->a);
+	case OP_LOOK:
+		return look(cmd->page, cmd->n);
+	case OP_UREG:
+	case OP_UUNREG:
+	case OP_UCOPY:
+	case OP_UZERO:
+	case OP_UPROT:
+		return uffd_command(cmd);
+	case OP_SPLICE:
+		return lend(cmd->page);
+	case OP_DRAIN:
+		return drain();
+	case OP_PIN:
+		return pin(cmd);
+	case OP_PINREAD:
+		return pin_read(cmd);
+	case OP_UNPIN:
+		return unpin();
+	case OP_ZYGOTE:		/* a: flags */
+		return errno_or(prctl(PR_SET_COHORT, cmd->a, 0, 0, 0));
+	case OP_MIGRATE:
+		return migrate(cmd);
+	default:
+		return -ENOSYS;
+	}
+}
+
+/* ---- threads that touch what the burst changes --------------------------- */
+
+/* No errno, no TLS: they share the main thread's. */
+static long raw_futex(int *word, int op, int value)
+{
+	register long r10 asm("r10") = 0;
+	long ret;
+
+	asm volatile("syscall" : "=a"(ret)
+		     : "a"(SYS_futex), "D"(word), "S"(op), "d"(value), "r"(r10)
+		     : "rcx", "r11", "memory");
+	return ret;
+}
+
+static char noise_stack[32768] __attribute__((aligned(16)));
+
+/*
+ * Loads, and stores that change nothing: right whenever they happen. Private
+ * file pages would be copied by a store, and later changes of the file missed:
+ * stores stay in the chunks where the generator maps none in such a run.
+ */
+static int noise_main(void *arg)
+{
+	u64 x = (u64)arg * 0x9e3779b97f4a7c15ULL + 1;
+
+	for (;;) {
+		u64 word;
+		u32 page, cell, i;
+		u64 *at;
+
+		while (!__atomic_load_n(&noise_words[0], __ATOMIC_ACQUIRE)) {
+			__atomic_store_n(&noise_words[1], 1, __ATOMIC_RELEASE);
+			raw_futex(&noise_words[0], FUTEX_WAIT_PRIVATE, 0);
+		}
+		__atomic_store_n(&noise_words[1], 0, __ATOMIC_RELEASE);
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		page = (x >> 8) % NR_PAGES;
+		cell = (x >> 40) % CELLS;
+		i = (x >> 48) % CELL_WORDS;
+		at = (u64 *)page_addr(page) + cell * CELL_WORDS + i;
+		if ((page < 2 * CHUNK || page >= MAP_PAGES) && (x & 1)) {
+			probe_add(at);
+			continue;
+		}
+		if (probe_load(&word, at, 1) == 0 && word && (word & 0xff) != i)
+			__atomic_store_n(&my->noise_bad, word, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+static void noise(bool on)
+{
+	if (on && !noise_alive) {
+		noise_words[1] = 1;
+		if (clone(noise_main, noise_stack + sizeof(noise_stack),
+			  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+			  CLONE_THREAD | CLONE_SYSVSEM,
+			  (void *)(u64)(my->id + 1)) < 0)
+			return;
+		noise_alive = true;
+	}
+	if (!noise_alive)
+		return;
+	__atomic_store_n(&noise_words[0], on, __ATOMIC_RELEASE);
+	if (on)
+		raw_futex(&noise_words[0], FUTEX_WAKE_PRIVATE, 1);
+	else
+		while (!__atomic_load_n(&noise_words[1], __ATOMIC_ACQUIRE))
+			sched_yield();
+}
+
+/* What the oracle must find: for the fuzzer's own tests. */
+static bool sabotaged(const struct cmd *cmd)
+{
+	static u32 count;
+	const char *how = opt.sabotage;
+
+	if (!how || my->id < 3 || ++count < 40)
+		return false;
+	if (!strcmp(how, "lost-write") && cmd->op == OP_WRITE)
+		return true;
+	if (!strcmp(how, "stale") && cmd->op == OP_ADVISE &&
+	    cmd->a == MADV_DONTNEED)
+		return true;
+	if (!strcmp(how, "unmap") && cmd->op == OP_UNMAP)
+		return true;
+	if (!strcmp(how, "protect") && cmd->op == OP_PROTECT)
+		return true;
+	if (!strcmp(how, "leak") && cmd->op == OP_WRITE) {
+		/* A store of ours shows up in another process. */
+		for (u32 i = 0; i < NR_SLOTS; i++) {
+			struct iovec from = { scratch, PAGE };
+			struct iovec to = { page_addr(cmd->page), PAGE };
+
+			if (i == me || !board->pids[i])
+				continue;
+			fill_words(scratch, own_tag(cmd->page, cmd->a));
+			process_vm_writev(board->pids[i], &from, 1, &to, 1, 0);
+		}
+		return false;
+	}
+	if (!strcmp(how, "crash"))
+		abort();
+	if (!strcmp(how, "hang"))
+		for (;;)
+			pause();
+	return false;
+}
+
+/* Serves a slot until it is told to end. Never returns, so forks may nest. */
+void worker(u32 slot)
+{
+	struct sigaction action = {
+		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER,
+	};
+	u32 last;
+
+	me = slot;
+	my = &board->slots[slot];
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+	last = 0;
+	for (;;) {
+		u32 go;
+		bool ends = false;
+
+		while ((go = __atomic_load_n(&my->go, __ATOMIC_ACQUIRE)) == last)
+			futex_wait(&my->go, last, 1000);
+		last = go;
+		my->nr_pages = 0;
+		noise(my->noise);
+		for (u32 i = 0; i < my->n; i++) {
+			const struct cmd *cmd = &my->cmds[i];
+			struct result *res = &my->results[i];
+
+			res->first = my->nr_pages;
+			if (cmd->op == OP_EXIT) {
+				ends = true;
+				res->ret = 0;
+			} else if (sabotaged(cmd)) {
+				struct page_result *pr = NULL;
+
+				for (u32 k = 0; cmd->op == OP_WRITE && k < cmd->n; k++) {
+					pr = next_page();
+					pr->status = ST_OK;
+				}
+				res->ret = 0;
+			} else {
+				res->ret = execute(cmd);
+			}
+			res->done = 1;
+		}
+		noise(false);
+		__atomic_store_n(&my->done, go, __ATOMIC_RELEASE);
+		futex_wake(&my->done);
+		if (ends)
+			_exit(0);
+	}
+}
