@@ -10,6 +10,8 @@ mod cpio;
 mod experiment;
 mod expr;
 mod files;
+mod fuzz;
+mod fuzz_log;
 mod guest;
 mod hash;
 mod job;
@@ -26,6 +28,7 @@ mod rootfs;
 mod selftest;
 mod series;
 mod setup;
+mod shorten;
 pub(crate) mod show;
 mod source;
 
@@ -90,6 +93,9 @@ enum Command {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Random memory operations in guests that share page tables, each checked by an oracle;
+    /// what fails is shortened and written to out/fuzz.
+    Fuzz(fuzz::Options),
     /// Run experiments and write their results.
     Run {
         /// Names of `cohort lab list`.
@@ -221,6 +227,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
             };
             println!("{} passed, {} failed{skipped}", count.passed, count.failed);
             if count.failed > 0 {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Fuzz(options) => {
+            if !fuzz::fuzz(&lab, &options)? {
                 return Ok(ExitCode::FAILURE);
             }
         }

@@ -100,6 +100,19 @@ pub fn kunit(lab: &Lab) -> Result<Program> {
     })
 }
 
+/// Builds the fuzzer of memory management from all of `guest/fuzz/*.c`.
+pub fn fuzz(lab: &Lab) -> Result<Program> {
+    let dir = lab.path("guest/fuzz");
+    let target = lab.out("guest/bin/fuzz");
+    let sources = files::with_suffix(&dir, ".c")?;
+    compile(lab, &sources, &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: "/lab/bin/fuzz".into(),
+        file: target,
+        mode: 0o755,
+    })
+}
+
 /// Builds the selftests with the kernel's own rules, against its own headers.
 pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
     let dir = lab.out(config.tree()).join(SELFTESTS);

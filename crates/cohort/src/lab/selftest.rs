@@ -12,6 +12,10 @@ use anyhow::{Context, Result, bail};
 const ROOTFS: &str = "base";
 /// The program that prints KUnit's results.
 const KUNIT_PROGRAM: &str = "kunit";
+/// The fuzzer, of which a short run is a test of its own.
+const FUZZ_PROGRAM: &str = "fuzz";
+/// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
+const FUZZ_OPTIONS: &str = "--seed 1 --seconds 60 --race 30 --noise 1 --tap";
 /// The bit that KUnit sets when it ran, which is no complaint.
 const TAINT_TEST: u64 = 1 << 18;
 /// The modes that the tests run in: sharing where asked for, and at every fork.
@@ -55,6 +59,8 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     if build::has_option(lab, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab)?);
     }
+    // Last: it leaves the guest with swap and merging switched on.
+    selftests.push(programs::fuzz(lab)?);
     let chosen: Vec<&str> = selftests
         .iter()
         .map(|program| program.name())
@@ -122,6 +128,7 @@ fn steps(names: &[&str], mode: &str) -> Vec<Step> {
         .map(|&name| {
             let command = match name {
                 KUNIT_PROGRAM => name.to_string(),
+                FUZZ_PROGRAM => format!("{name} {FUZZ_OPTIONS} --mode {mode}"),
                 name => format!("{name} -q -m {mode}"),
             };
             Step::new(name, STEP_LIMIT, command)
@@ -237,9 +244,10 @@ mod tests {
 
     #[test]
     fn programs_are_told_the_mode() {
-        let steps = steps(&["kunit", "share"], "always");
+        let steps = steps(&["kunit", "share", "fuzz"], "always");
         assert_eq!(steps[0].command, "kunit");
         assert_eq!(steps[1].command, "share -q -m always");
+        assert!(steps[2].command.ends_with("--tap --mode always"));
     }
 
     #[test]
