@@ -237,19 +237,29 @@ static int copy_range(struct cohort_fork *cf, unsigned long start,
 	return 0;
 }
 
-/* Share the tables of a range all of whose regions may share. */
+/* Share the tables of a range, whole tables all of whose regions may share. */
 static int share_range(struct cohort_fork *cf, unsigned long start,
 		       unsigned long end, bool cow)
 {
 	unsigned long addr, next, copied = start;
-	pmd_t *src_pmd, *dst_pmd;
+	pmd_t *src_pmd = NULL, *dst_pmd = NULL;
 	int ret;
 
 	for (addr = start; addr < end; addr = next) {
-		src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
+		if (src_pmd && (addr & ~PUD_MASK)) {
+			/* The neighbour, in the same table of entries. */
+			src_pmd++;
+			if (dst_pmd)
+				dst_pmd++;
+			next = addr + PMD_SIZE;
+		} else {
+			src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
+			dst_pmd = NULL;
+		}
 		if (!src_pmd || pmd_none(pmdp_get_lockless(src_pmd)))
 			continue;
-		dst_pmd = alloc_pmd(cf->mm, addr);
+		if (!dst_pmd)
+			dst_pmd = alloc_pmd(cf->mm, addr);
 		if (!dst_pmd)
 			return -ENOMEM;
 		/* GUP-fast must not pin a page meanwhile (invariant 9). */
