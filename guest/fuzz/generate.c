@@ -302,12 +302,19 @@ static bool gen_lock(struct cmd *cmd)
 static bool gen_other(struct cmd *cmd)
 {
 	int target = pick_slot(true, cmd->slot);
+	u8 self = cmd->slot;
+	bool found;
 	bool write = cmd->op == OP_VMWRITE || cmd->op == OP_MEMWRITE;
 
 	if (target < 0)
 		return false;
 	cmd->a = target;
-	pick_range(cmd, NR_PAGES, 16);
+	/* Mostly where the other has something. */
+	cmd->slot = target;
+	found = rnd(4) && pick_region(cmd, NR_PAGES, 16);
+	cmd->slot = self;
+	if (!found)
+		pick_range(cmd, NR_PAGES, 16);
 	cmd->b = ++world->seq;
 	if (!claim(cmd, &world->procs[target], write))
 		return false;
@@ -515,8 +522,8 @@ static u16 weights[NR_OPS] = {
 	[OP_CHECK] = 170, [OP_WRITE] = 230, [OP_FILL] = 15, [OP_MAP] = 60,
 	[OP_UNMAP] = 35, [OP_PROTECT] = 60, [OP_MOVE] = 40, [OP_RESIZE] = 20,
 	[OP_ADVISE] = 130, [OP_LOCK] = 8, [OP_UNLOCK] = 6, [OP_FORK] = 60,
-	[OP_EXIT] = 38, [OP_EXEC] = 2, [OP_VMREAD] = 14, [OP_VMWRITE] = 14,
-	[OP_MEMREAD] = 8, [OP_MEMWRITE] = 12, [OP_PWRITE] = 14, [OP_TRUNC] = 14,
+	[OP_EXIT] = 38, [OP_EXEC] = 2, [OP_VMREAD] = 16, [OP_VMWRITE] = 30,
+	[OP_MEMREAD] = 10, [OP_MEMWRITE] = 20, [OP_PWRITE] = 14, [OP_TRUNC] = 14,
 	[OP_PUNCH] = 6, [OP_BRK] = 16, [OP_REFS] = 6, [OP_LOOK] = 4,
 	[OP_UREG] = 6, [OP_UUNREG] = 3, [OP_UCOPY] = 6, [OP_UZERO] = 3,
 	[OP_UPROT] = 6, [OP_SPLICE] = 12, [OP_DRAIN] = 12, [OP_PIN] = 12,
