@@ -4,13 +4,12 @@
 
 use crate::model::Snapshot;
 use crate::region::Region;
-use crate::store::TableId;
+use crate::store::{TableId, hash_of};
 use crate::word::Word;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::ops::AddAssign;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Entries by class. Every entry that is not empty is in exactly one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -492,19 +491,26 @@ struct Parts {
 
 impl Parts {
     fn add(&mut self, words: &[Word], times: u64, unknown: bool) {
+        let of_data = words.iter().filter(|word| word.data()).count();
         for data in [false, true] {
-            let part: Vec<u8> = words
-                .iter()
-                .filter(|word| word.data() == data)
-                .flat_map(|word| word.0.to_ne_bytes())
-                .collect();
-            if part.is_empty() {
+            let count = if data { of_data } else { words.len() - of_data };
+            if count == 0 {
                 continue;
             }
+            let hash = if count == words.len() {
+                hash_of(0, words)
+            } else {
+                let part: Vec<Word> = words
+                    .iter()
+                    .copied()
+                    .filter(|word| word.data() == data)
+                    .collect();
+                hash_of(0, &part)
+            };
             if unknown {
                 self.alone += times;
             } else {
-                *self.parts.entry((data, xxh3_64(&part))).or_default() += times;
+                *self.parts.entry((data, hash)).or_default() += times;
             }
         }
     }

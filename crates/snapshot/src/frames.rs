@@ -204,6 +204,13 @@ pub fn stats(
             stats.swapped += 1;
             continue;
         }
+        // Most pages of most tables, with nothing to look up or divide.
+        if word.exclusive() && !word.huge() && !word.file() && word.perms() & SHARED == 0 {
+            stats.private += 1;
+            stats.resident += 1;
+            stats.proportional += 1 << 12;
+            continue;
+        }
         let pages = if word.huge() { slots } else { 1 };
         let info = match frames {
             _ if word.exclusive() => Info(1),

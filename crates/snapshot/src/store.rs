@@ -83,7 +83,8 @@ impl Shard {
     }
 }
 
-fn hash_of(index: u64, words: &[Word]) -> u64 {
+/// A hash of words at a place.
+pub(crate) fn hash_of(index: u64, words: &[Word]) -> u64 {
     // SAFETY: a Word is a transparent u64, and any byte of it may be read.
     let bytes =
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words)) };

@@ -152,7 +152,14 @@ impl Report {
         let total = GroupReport::new(snapshot, &zygotes, &all);
         let groups: Vec<GroupReport> = groups
             .iter()
-            .map(|group| GroupReport::new(snapshot, &zygotes, group))
+            .map(|group| match group.members == all.members {
+                // Counted already.
+                true => GroupReport {
+                    name: group.name.clone(),
+                    ..total.clone()
+                },
+                false => GroupReport::new(snapshot, &zygotes, group),
+            })
             .collect();
         let mut report = Report {
             schema_version: SCHEMA_VERSION,
