@@ -3,6 +3,7 @@
 //!
 //! The events are made up: on eight cores, two processes each of one cohort run blocks of code
 //! from 64 KB with jumps into 4 MB, and load and store in a hot 16 KB, a warm 1 MB and a cold 256 MB.
+//! The *busy* mix leaves the hot part seldom, as programs do; the *harsh* one often.
 //! It prints figures and asserts nothing about them.
 
 use std::time::Duration;
@@ -23,6 +24,29 @@ fn cpu_time() -> Duration {
 
 const CORES: usize = 8;
 const BLOCKS: u64 = 3_000_000;
+/// How often, of 4096 times, a mix goes elsewhere.
+#[derive(Clone, Copy)]
+struct Mix {
+    name: &'static str,
+    jumps: u64,
+    warm: u64,
+    cold: u64,
+}
+
+const MIXES: [Mix; 2] = [
+    Mix {
+        name: "busy",
+        jumps: 24,
+        warm: 60,
+        cold: 2,
+    },
+    Mix {
+        name: "harsh",
+        jumps: 128,
+        warm: 176,
+        cold: 16,
+    },
+];
 const SPAN: u64 = 512 << 20;
 
 /// Tables of one address space: `SPAN` from 0, its frames from `frames`.
@@ -46,7 +70,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// Gives the events to a sink; returns instructions and accesses.
-fn drive(sink: &mut impl Sink, roots: &[u64]) -> (u64, u64) {
+fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
     let mut state = 1;
     let (mut instructions, mut accesses) = (0, 0);
     let mut code = [0u64; CORES];
@@ -73,19 +97,23 @@ fn drive(sink: &mut impl Sink, roots: &[u64]) -> (u64, u64) {
             sink.set_context(core, context);
         }
         let dice = random(&mut state);
-        code[core] = match dice % 32 {
-            0 => ((dice >> 8) % (4 << 20)) & !15,
-            _ => (code[core] & !0xffff) | (code[core] + 32 + (dice >> 40) % 64) & 0xfff0,
+        code[core] = if dice % 4096 < mix.jumps {
+            ((dice >> 12) % (4 << 20)) & !15
+        } else {
+            (code[core] & !0xffff) | ((code[core] + 32 + (dice >> 40) % 64) & 0xfff0)
         };
         let at = code[core];
         sink.instructions(core, 6);
         sink.access(core, AccessKind::Fetch, at, Some(frames + at), 24);
         for load in 0..3u64 {
             let dice = random(&mut state);
-            let at = match dice % 256 {
-                0 => (dice >> 8) % (256 << 20),
-                1..12 => (128 << 20) + (dice >> 8) % (1 << 20),
-                _ => (64 << 20) + (dice >> 8) % (16 << 10),
+            let (dice, place) = (dice % 4096, dice >> 12);
+            let at = if dice < mix.cold {
+                place % (256 << 20)
+            } else if dice < mix.cold + mix.warm {
+                (128 << 20) + place % (1 << 20)
+            } else {
+                (64 << 20) + place % (16 << 10)
             } & !7;
             let kind = if load == 2 {
                 AccessKind::Write
@@ -110,52 +138,54 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         map(&mut memory, root, number as u64 * SPAN + (1 << 32));
     }
     println!(
-        "{:<26} {:>12} {:>12} {:>10}",
-        "model", "M instr/s", "M access/s", "L2 MPKI"
+        "{:<26} {:<6} {:>10} {:>11} {:>8}",
+        "model", "mix", "M instr/s", "M access/s", "L2 MPKI"
     );
     for name in Model::builtin_names() {
-        let model = Model::builtin(name)?;
-        let model = match name {
-            "cortex-a9" | "pentium4" => model.with_page_tables("x86-64")?,
-            _ => model,
+        for mix in MIXES {
+            let model = Model::builtin(name)?;
+            let model = match name {
+                "cortex-a9" | "pentium4" => model.with_page_tables("x86-64")?,
+                _ => model,
+            };
+            let mut machine = Machine::new(&model, CORES, &memory)?;
+            let began = cpu_time();
+            let (instructions, accesses) = drive(&mut machine, &roots, mix);
+            let seconds = (cpu_time() - began).as_secs_f64();
+            let total = machine.report().total;
+            let misses = total.tlb_sum(2, "fetch").2 + total.tlb_sum(2, "data").2;
+            println!(
+                "{name:<26} {:<6} {:>10.1} {:>11.1} {:>8.2}",
+                mix.name,
+                instructions as f64 / seconds / 1e6,
+                accesses as f64 / seconds / 1e6,
+                misses as f64 * 1000.0 / instructions as f64,
+            );
+        }
+    }
+    for mix in MIXES {
+        let about = Header {
+            cores: CORES,
+            page_tables: "x86-64".to_owned(),
+            about: String::new(),
         };
-        let mut machine = Machine::new(&model, CORES, &memory)?;
+        let mut recorder = Recorder::new(&about, &memory, Vec::new())?;
         let began = cpu_time();
-        let (instructions, accesses) = drive(&mut machine, &roots);
-        let seconds = (cpu_time() - began).as_secs_f64();
-        let report = machine.report();
-        let misses: u64 = ["fetch", "data"]
-            .map(|side| report.total.tlb_sum(2, side).2)
-            .iter()
-            .sum();
+        let (_, accesses) = drive(&mut recorder, &roots, mix);
+        let trace = recorder.finish()?;
+        let recorded = (cpu_time() - began).as_secs_f64();
+        let model = Model::builtin("babelfish-isca20")?;
+        let mut machine = Machine::new(&model, CORES, SparseMemory::new())?;
+        let began = cpu_time();
+        replay(Reader::new(trace.as_slice())?, &mut machine)?;
+        let replayed = (cpu_time() - began).as_secs_f64();
         println!(
-            "{name:<26} {:>12.1} {:>12.1} {:>10.2}",
-            instructions as f64 / seconds / 1e6,
-            accesses as f64 / seconds / 1e6,
-            misses as f64 * 1000.0 / instructions as f64,
+            "{}: recorded {:.1}, replayed {:.1} M accesses/s; {:.2} bytes an access",
+            mix.name,
+            accesses as f64 / recorded / 1e6,
+            accesses as f64 / replayed / 1e6,
+            trace.len() as f64 / accesses as f64,
         );
     }
-    let about = Header {
-        cores: CORES,
-        page_tables: "x86-64".to_owned(),
-        about: String::new(),
-    };
-    let mut recorder = Recorder::new(&about, &memory, Vec::new())?;
-    let began = cpu_time();
-    let (_, accesses) = drive(&mut recorder, &roots);
-    let trace = recorder.finish()?;
-    println!(
-        "recorded {:.1} M accesses/s, {:.2} bytes an access",
-        accesses as f64 / (cpu_time() - began).as_secs_f64() / 1e6,
-        trace.len() as f64 / accesses as f64,
-    );
-    let model = Model::builtin("babelfish-isca20")?;
-    let mut machine = Machine::new(&model, CORES, SparseMemory::new())?;
-    let began = cpu_time();
-    replay(Reader::new(trace.as_slice())?, &mut machine)?;
-    println!(
-        "replayed {:.1} M accesses/s",
-        accesses as f64 / (cpu_time() - began).as_secs_f64() / 1e6
-    );
     Ok(())
 }

@@ -3,6 +3,8 @@
 
 use crate::order::{Order, Policy};
 
+/// Sets of an array that remembers the slot found last in each.
+const LAST_SETS: usize = 1024;
 /// The tag of a way that holds nothing.
 const INVALID: u64 = u64::MAX;
 
@@ -13,7 +15,8 @@ pub struct Assoc {
     /// Sets minus one; the sets are a power of two.
     set_mask: u64,
     tags: Vec<u64>,
-    /// For each set the slot that was found last: looked at first, nothing more.
+    /// For each set the slot that was found last: looked at first, nothing more. Empty in large
+    /// arrays, where fetching it costs more than it saves.
     last: Vec<u32>,
     order: Order,
 }
@@ -30,7 +33,10 @@ impl Assoc {
             ways,
             set_mask: sets as u64 - 1,
             tags: vec![INVALID; entries],
-            last: (0..sets).map(|set| (set * ways) as u32).collect(),
+            last: match sets {
+                0..=LAST_SETS => (0..sets).map(|set| (set * ways) as u32).collect(),
+                _ => Vec::new(),
+            },
             order: Order::new(policy, sets, ways),
         }
     }
@@ -44,9 +50,10 @@ impl Assoc {
     /// The slot that holds the tag, its age untouched.
     #[inline(always)]
     pub fn find(&self, set: usize, tag: u64) -> Option<usize> {
-        let last = self.last[set] as usize;
-        if self.tags[last] == tag {
-            return Some(last);
+        if let Some(&last) = self.last.get(set) {
+            if self.tags[last as usize] == tag {
+                return Some(last as usize);
+            }
         }
         let first = set * self.ways;
         let tags = &self.tags[first..first + self.ways];
@@ -59,9 +66,16 @@ impl Assoc {
     #[inline(always)]
     pub fn hit(&mut self, set: usize, tag: u64) -> Option<usize> {
         let slot = self.find(set, tag)?;
-        self.last[set] = slot as u32;
+        self.remember(set, slot);
         self.order.used(slot);
         Some(slot)
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, set: usize, slot: usize) {
+        if let Some(last) = self.last.get_mut(set) {
+            *last = slot as u32;
+        }
     }
 
     /// Puts a tag that is not there into the set: the slot, and the tag that had to go.
@@ -79,7 +93,7 @@ impl Assoc {
             }
         };
         self.tags[slot] = tag;
-        self.last[set] = slot as u32;
+        self.remember(set, slot);
         self.order.filled(slot);
         (slot, old)
     }

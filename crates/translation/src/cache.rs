@@ -340,7 +340,9 @@ impl Hierarchy {
             cache.mark(slot, mark);
             let others = self.sharers[slot] & !me;
             if write {
-                time += self.take_from_others(core, line, counters);
+                if others != 0 {
+                    time += self.take_from_others(core, line, counters);
+                }
             } else if others.count_ones() == 1 {
                 // One other core may have it as its own: it becomes shared.
                 time += self.share(others.trailing_zeros() as usize, line, slot);
