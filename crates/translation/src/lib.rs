@@ -39,6 +39,7 @@ pub mod format;
 pub(crate) mod hash;
 pub mod machine;
 pub mod memory;
+pub mod metrics;
 pub mod order;
 pub mod report;
 pub mod time;
