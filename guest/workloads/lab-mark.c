@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * lab-mark start|stop|begin|end|cohort|warm [NUMBER] [-- COMMAND...]: one mark from a shell or a
+ * lab-mark start|stop|begin|end|cohort|warm|step [NUMBER] [-- COMMAND...]: one mark from a shell or a
  * job, then, if there is one, the command in the same process.
  */
 #include <errno.h>
@@ -13,7 +13,8 @@
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: lab-mark start|stop|begin|end|cohort|warm [NUMBER] [-- COMMAND...]\n");
+	fprintf(stderr,
+		"usage: lab-mark start|stop|begin|end|cohort|warm|step [NUMBER] [-- COMMAND...]\n");
 	return 2;
 }
 
@@ -48,6 +49,8 @@ int main(int argc, char **argv)
 		mark(MARK_COHORT, number);
 	else if (!strcmp(argv[1], "warm"))
 		mark(MARK_WARM, number);
+	else if (!strcmp(argv[1], "step"))
+		mark(MARK_STEP, number);
 	else
 		return usage();
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// What the plugin is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Args {
-    /// The file of the guest's memory.
+    /// The file of the guest's memory, or the directory in which QEMU makes it.
     pub ram: String,
     /// The model: a built-in name or a TOML file. Without one, accesses are only counted.
     pub model: Option<String>,

@@ -26,6 +26,10 @@ pub struct Verdict {
     pub checked: u64,
     /// Those that differed.
     pub wrong: u64,
+    /// Accesses that the model compared with a walk of its own.
+    pub model_checked: u64,
+    /// Those that differed, 64 at most.
+    pub model_wrong: u64,
 }
 
 /// A walk: what it read, and the physical address if it got there.
@@ -82,11 +86,13 @@ impl Checker {
         }
     }
 
-    /// The count.
-    pub fn verdict(&self) -> Verdict {
+    /// The count, the model's own check beside it.
+    pub fn verdict(&self, (model_checked, words): &(u64, Vec<String>)) -> Verdict {
         Verdict {
             checked: self.checked,
             wrong: self.wrong,
+            model_checked: *model_checked,
+            model_wrong: words.len() as u64,
         }
     }
 

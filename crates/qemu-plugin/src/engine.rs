@@ -3,11 +3,14 @@
 
 use crate::args::Args;
 use crate::ram::Ram;
+use crate::regions::Counting;
 use crate::target::Target;
 use anyhow::{Context as _, Result, bail};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
+use translation::counters::Counters;
+use translation::metrics::{Metric, of_census};
 use translation::trace::{Header, Recorder};
 use translation::{
     AccessKind, Context, GuestMemory, Identity, Invalidation, Machine, Mark, Model, Report,
@@ -31,6 +34,7 @@ pub struct Engine {
     header: Header,
     model: Option<Model>,
     record: Option<PathBuf>,
+    check: bool,
     sink: To,
 }
 
@@ -56,6 +60,7 @@ impl Engine {
             },
             model,
             record: args.record.clone(),
+            check: args.check,
             sink: To::Nowhere,
         })
     }
@@ -63,7 +68,8 @@ impl Engine {
     /// The guest's memory is there.
     pub fn start(&mut self, ram: Ram) -> Result<()> {
         if let Some(model) = &self.model {
-            let machine = Machine::new(model, self.cores, ram)?;
+            let mut machine = Machine::new(model, self.cores, ram)?;
+            machine.check_every_access(self.check);
             self.sink = To::Machine(Box::new(machine));
         } else if let Some(path) = &self.record {
             let file =
@@ -83,6 +89,31 @@ impl Engine {
         }
     }
 
+    /// Of the model's own check: accesses compared, and in words the first that differed.
+    pub fn checked(&self) -> (u64, Vec<String>) {
+        let To::Machine(machine) = &self.sink else {
+            return (0, Vec::new());
+        };
+        let words = machine.mismatches().iter().map(|mismatch| {
+            let entries: Vec<_> = mismatch
+                .walk
+                .steps()
+                .iter()
+                .map(|step| format!("[{:#x}]={:#x}", step.paddr, step.value))
+                .collect();
+            format!(
+                "core {}, {:?} at {:#x}: QEMU used {:#x?}, the model's walk says {:x?}; entries: {}",
+                mismatch.core,
+                mismatch.kind,
+                mismatch.vaddr,
+                mismatch.paddr.unwrap_or_default(),
+                mismatch.walk.result,
+                entries.join(" ")
+            )
+        });
+        (machine.checked(), words.collect())
+    }
+
     /// Ends a trace.
     pub fn finish(&mut self) -> Result<()> {
         if let To::Trace(recorder) = std::mem::replace(&mut self.sink, To::Nowhere) {
@@ -95,6 +126,30 @@ impl Engine {
                 .context("the trace could not be written")?;
         }
         Ok(())
+    }
+}
+
+impl Counting for Engine {
+    fn counters(&self, core: usize) -> Option<Counters> {
+        match &self.sink {
+            To::Machine(machine) => Some(machine.counters(core)),
+            _ => None,
+        }
+    }
+    fn cores(&self) -> usize {
+        self.cores
+    }
+    fn ticks_per_cycle(&self) -> u64 {
+        match &self.sink {
+            To::Machine(machine) => machine.ticks_per_cycle(),
+            _ => 1,
+        }
+    }
+    fn census(&self) -> Vec<Metric> {
+        match &self.sink {
+            To::Machine(machine) => of_census(&machine.census()),
+            _ => Vec::new(),
+        }
     }
 }
 

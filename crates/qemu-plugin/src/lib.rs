@@ -15,5 +15,6 @@ pub mod mark;
 pub mod output;
 pub mod processes;
 pub mod ram;
+pub mod regions;
 pub mod session;
 pub mod target;

@@ -20,6 +20,8 @@ pub enum Mark {
     End,
     /// The model follows from here on, without counting yet: caches and TLBs fill.
     Warm,
+    /// What follows belongs to the step that the argument names.
+    Step,
     /// The current process belongs to the cohort that the argument names.
     Cohort,
 }
@@ -32,6 +34,7 @@ const MARKS: &[(u16, Mark)] = &[
     (4, Mark::End),
     (5, Mark::Cohort),
     (6, Mark::Warm),
+    (7, Mark::Step),
 ];
 
 /// "CO", in the upper half of the displacement.
@@ -110,6 +113,7 @@ mod tests {
             ("END", Mark::End),
             ("COHORT", Mark::Cohort),
             ("WARM", Mark::Warm),
+            ("STEP", Mark::Step),
         ] {
             let line = header
                 .lines()

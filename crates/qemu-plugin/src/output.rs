@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
 use translation::Report;
+use translation::metrics::Metric;
 
 /// Changes when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -25,7 +26,9 @@ pub struct Output {
     /// Marks whose code nobody knows.
     pub unknown_marks: u64,
     /// One for each start and stop, in order.
-    regions: Vec<Region>,
+    pub regions: Vec<Part>,
+    /// One for each begin and end, in the order of their ends.
+    pub requests: Vec<Part>,
     /// Every process that ran.
     pub processes: Vec<Listed>,
     /// Translations against QEMU's.
@@ -33,19 +36,17 @@ pub struct Output {
     pub check: Option<Verdict>,
     /// The model's counters at the end.
     pub report: Option<Report>,
-    #[serde(skip)]
-    opened: Option<(u64, u64)>,
 }
 
-/// What lies between a start and a stop.
+/// A region or a request.
 #[derive(Debug, Serialize)]
-struct Region {
-    /// The start's argument.
-    id: u64,
-    /// Instructions, of all cores.
-    instructions: u64,
-    /// The model's counters at the stop: of this region and those before it.
-    report: Option<Report>,
+pub struct Part {
+    /// The number of the last mark `step` before it, 0 without.
+    pub step: u64,
+    /// The argument of its first mark.
+    pub id: u64,
+    /// What was counted in it: a region on all cores, a request on the core where it ended.
+    pub metrics: Vec<Metric>,
 }
 
 impl Output {
@@ -59,26 +60,10 @@ impl Output {
             page_faults: 0,
             unknown_marks: 0,
             regions: Vec::new(),
+            requests: Vec::new(),
             processes: Vec::new(),
             check: None,
             report: None,
-            opened: None,
-        }
-    }
-
-    /// The region `id` starts.
-    pub fn open(&mut self, id: u64) {
-        self.opened = Some((id, self.instructions));
-    }
-
-    /// The open region stops, if there is one.
-    pub fn close(&mut self, report: Option<Report>) {
-        if let Some((id, from)) = self.opened.take() {
-            self.regions.push(Region {
-                id,
-                instructions: self.instructions - from,
-                report,
-            });
         }
     }
 

@@ -65,7 +65,8 @@ impl Layout {
 }
 
 impl Ram {
-    /// Finds the mapping of `file` in this process.
+    /// Finds the mapping of `file` in this process, or if it is a directory, of the file that QEMU
+    /// made in it.
     pub fn find(file: &str, layout: Layout) -> Result<Self> {
         let maps = std::fs::read_to_string("/proc/self/maps").context("cannot read QEMU's maps")?;
         let Some((host, len)) = mapping(&maps, file) else {
@@ -113,7 +114,10 @@ fn mapping(maps: &str, file: &str) -> Option<(usize, u64)> {
                 rest = rest.trim_start();
             }
             let path = rest.strip_suffix(" (deleted)").unwrap_or(rest);
-            if path != file || !fields[2].trim_start_matches('0').is_empty() {
+            let made = path
+                .strip_prefix(file)
+                .is_some_and(|rest| rest.starts_with("/qemu_back_mem."));
+            if (path != file && !made) || !fields[2].trim_start_matches('0').is_empty() {
                 return None;
             }
             let (from, to) = fields[0].split_once('-')?;
@@ -138,6 +142,9 @@ mod tests {
             Some((0x7f00_0010_0000, 0x20_0000))
         );
         assert_eq!(mapping(maps, "/tmp/a b"), None);
+        let made =
+            "7f0000000000-7f0000002000 rw-s 00000000 00:01 5 /dev/shm/qemu_back_mem.ram.x1\n";
+        assert_eq!(mapping(made, "/dev/shm"), Some((0x7f00_0000_0000, 0x2000)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::mark::Mark;
 use crate::output::Output;
 use crate::processes::Processes;
 use crate::ram::Ram;
+use crate::regions::Regions;
 use crate::target::{self, Target};
 use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
@@ -53,6 +54,9 @@ pub struct Session {
     /// The name of each root's address space.
     spaces: HashMap<u64, u64>,
     next_space: u64,
+    regions: Regions,
+    /// The instruction at which the next census is due.
+    census: u64,
     output: Output,
     active: bool,
 }
@@ -83,6 +87,8 @@ impl Session {
             processes: Processes::default(),
             spaces: HashMap::new(),
             next_space: 1,
+            regions: Regions::default(),
+            census: u64::MAX,
             args,
         })
     }
@@ -145,6 +151,10 @@ impl Session {
         self.output.instructions += u64::from(block.instructions);
         if !self.active {
             return;
+        }
+        if self.output.instructions >= self.census {
+            self.regions.census(&self.engine);
+            self.census = self.regions.next_census();
         }
         let vcpu = self.vcpu_now();
         let context = &self.cores[vcpu].context;
@@ -425,17 +435,29 @@ impl Session {
         use translation::Mark as Told;
         match mark {
             Mark::Warm => self.activate(),
+            Mark::Step => self.regions.step(argument),
             Mark::Start => {
                 self.activate();
-                self.output.open(argument);
                 self.engine.mark(vcpu, Told::Start);
+                let instructions = self.output.instructions;
+                self.regions.start(argument, instructions, &self.engine);
+                self.census = self.regions.next_census();
             }
             Mark::Stop => {
                 self.send(|engine| engine.mark(vcpu, Told::Stop));
-                self.output.close(self.engine.report());
+                let part = self.regions.stop(self.output.instructions, &self.engine);
+                self.output.regions.extend(part);
+                self.census = u64::MAX;
             }
-            Mark::Begin => self.send(|e| e.mark(vcpu, Told::RequestBegin { id: argument })),
-            Mark::End => self.send(|e| e.mark(vcpu, Told::RequestEnd { id: argument })),
+            Mark::Begin => {
+                self.send(|engine| engine.mark(vcpu, Told::RequestBegin { id: argument }));
+                self.regions.begin(argument, vcpu, &self.engine);
+            }
+            Mark::End => {
+                self.send(|engine| engine.mark(vcpu, Told::RequestEnd { id: argument }));
+                let part = self.regions.end(argument, vcpu, &self.engine);
+                self.output.requests.extend(part);
+            }
             Mark::Cohort => {
                 let root = self.cores[vcpu].context.root;
                 let identity = self.processes.join(root, argument as u32);
@@ -462,13 +484,14 @@ impl Session {
     /// The guest has ended: writes what there is to write.
     pub fn finish(&mut self) -> Result<()> {
         self.output.report = self.engine.report();
+        let model = self.engine.checked();
         self.engine.finish()?;
         self.output.processes = self.processes.list();
         if let Some(checker) = &self.checker {
-            for complaint in checker.complaints() {
+            for complaint in checker.complaints().iter().chain(&model.1) {
                 eprintln!("cohort-qemu: {complaint}");
             }
-            self.output.check = Some(checker.verdict());
+            self.output.check = Some(checker.verdict(&model));
         }
         if let Some(path) = &self.args.out {
             self.output
