@@ -17,6 +17,7 @@
  * entries are populated, and fills the heap until so many entries are there
  * that a stock fork copies. Both numbers are the paper's zygote's.
  */
+#include "mark.h"
 #include "parts.h"
 
 #define MAX_ROUNDS 200
@@ -410,9 +411,11 @@ static void launch_round(int i)
 	start = ticks();
 	pid = bare_fork();
 	if (!pid) {
+		mark(MARK_BEGIN, i);
 		done.start = ticks();
 		application_run(HELLO);
 		done.end = ticks();
+		mark(MARK_END, i);
 		if (write(to_parent[1], &done, sizeof(done)) != sizeof(done) ||
 		    read(to_child[0], &byte, 1) != 1)
 			bare_exit(1);

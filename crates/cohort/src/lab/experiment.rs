@@ -24,6 +24,9 @@ pub struct Experiment {
     pub paper: Vec<String>,
     /// The machine.
     pub guest: Guest,
+    /// What of each command the translation model counts.
+    #[serde(default)]
+    pub regions: Regions,
     /// What is compared.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
@@ -33,6 +36,17 @@ pub struct Experiment {
     /// What is shown.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
+}
+
+/// What of a command the translation model counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Regions {
+    /// All of it.
+    #[default]
+    Command,
+    /// What it marks itself, with `lab-mark` or `mark.h`.
+    Marks,
 }
 
 /// The machine of an experiment.
@@ -69,6 +83,8 @@ pub struct Variant {
     /// The kernel that it needs.
     #[serde(default = "bench")]
     pub kernel: Config,
+    /// The translation model that it runs under, whatever the command line says: a built-in's name.
+    pub model: Option<String>,
     /// Commands before it.
     #[serde(default)]
     pub setup: Vec<String>,
@@ -79,6 +95,16 @@ pub struct Variant {
     pub rounds: u32,
     /// Seconds of guest time for one command.
     pub timeout: Option<u64>,
+}
+
+impl Variant {
+    /// The step of this name is one of the command's own rounds.
+    pub fn measures(&self, step: &str) -> bool {
+        let number = step
+            .strip_prefix(&self.name)
+            .and_then(|rest| rest.strip_prefix('.'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
 }
 
 /// A figure with an aim.
@@ -196,6 +222,9 @@ pub enum Kind {
     Bar,
     /// A point for each x, a line for each series.
     Line,
+    /// A box with whiskers for each x. There are five series: the least, the lower quartile, the
+    /// median, the upper quartile and the most.
+    Box,
 }
 
 /// A row, group or point.
@@ -293,6 +322,10 @@ impl Experiment {
             if self.variants[..number].iter().any(|v| v.name == *name) {
                 bail!("two variants are named {name}");
             }
+            if let Some(model) = &variant.model {
+                translation::Model::builtin(model)
+                    .with_context(|| format!("the variant {name}"))?;
+            }
             if variant.rounds == 0 {
                 bail!("the variant {name} has no rounds");
             }
@@ -312,6 +345,13 @@ impl Experiment {
                 .with_context(|| format!("the check `{}`", check.name))?;
         }
         for figure in &self.figures {
+            if figure.kind == Kind::Box && figure.series.len() != 5 {
+                bail!(
+                    "the figure `{}` is a box and needs five series: min, lower, median, upper \
+                     and max",
+                    figure.title
+                );
+            }
             for x in &figure.x {
                 if figure.kind == Kind::Line && matches!(x, X::Text(_)) {
                     bail!(
@@ -368,22 +408,28 @@ impl Experiment {
 
     /// The guests that it boots, one after the other.
     pub fn boots(&self) -> Vec<Boot<'_>> {
-        let groups: Vec<(Config, Vec<&Variant>)> = if self.guest.fresh {
-            let each = self.variants.iter();
-            each.map(|v| (v.kernel, vec![v])).collect()
-        } else {
-            let with = |kernel| self.variants.iter().filter(move |v| v.kernel == kernel);
-            let kernels = self.kernels().into_iter();
-            kernels.map(|k| (k, with(k).collect())).collect()
-        };
+        let mut groups: Vec<Vec<&Variant>> = Vec::new();
+        for variant in &self.variants {
+            let same = |other: &&Variant| {
+                other.kernel == variant.kernel && other.model == variant.model && !self.guest.fresh
+            };
+            match groups.iter_mut().find(|group| group.iter().all(same)) {
+                Some(group) => group.push(variant),
+                None => groups.push(vec![variant]),
+            }
+        }
         groups
             .into_iter()
-            .map(|(kernel, variants)| Boot {
-                name: match variants[..] {
-                    [variant] if self.guest.fresh => format!("{}-{}", self.name, variant.name),
-                    _ => format!("{}-{kernel}", self.name),
+            .map(|variants| Boot {
+                name: match (variants[0], self.guest.fresh, &variants[0].model) {
+                    (variant, true, _) => format!("{}-{}", self.name, variant.name),
+                    (variant, _, None) => format!("{}-{}", self.name, variant.kernel),
+                    (variant, _, Some(model)) => {
+                        format!("{}-{}-{model}", self.name, variant.kernel)
+                    }
                 },
-                kernel,
+                kernel: variants[0].kernel,
+                model: variants[0].model.as_deref(),
                 steps: variants.iter().flat_map(|v| self.steps(v)).collect(),
                 variants,
             })
@@ -391,7 +437,7 @@ impl Experiment {
     }
 
     /// Set-up and rounds of a variant.
-    fn steps(&self, variant: &Variant) -> Vec<Step> {
+    pub fn steps(&self, variant: &Variant) -> Vec<Step> {
         let timeout = variant.timeout.unwrap_or(self.guest.timeout);
         let setup = variant.setup.iter().zip(1..).map(|(command, number)| {
             Step::new(format!("{}.setup-{number}", variant.name), timeout, command)
@@ -414,6 +460,8 @@ pub struct Boot<'a> {
     pub name: String,
     /// The kernel.
     pub kernel: Config,
+    /// The translation model that the variants name.
+    pub model: Option<&'a str>,
     /// The variants that it is to give figures of.
     pub variants: Vec<&'a Variant>,
     /// The job.
@@ -561,6 +609,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
                 change("kind = \"table\"", "kind = \"line\""),
                 "numbers as x",
             ),
+            (change("kind = \"table\"", "kind = \"box\""), "five series"),
             (change("{x}:fork", "{x}x:fork"), "no variant `stockx`"),
             (
                 change("kernel = \"pristine\"", "kernel = \"prestine\""),

@@ -38,6 +38,10 @@ pub enum Reduce {
     Max,
     /// The middle one.
     Median,
+    /// The lower quartile: a quarter of the way from the smallest to the largest, by rank.
+    Lower,
+    /// The upper quartile.
+    Upper,
     /// The arithmetic mean.
     Mean,
     /// All together.
@@ -56,6 +60,8 @@ impl Reduce {
             "min" => Reduce::Min,
             "max" => Reduce::Max,
             "median" => Reduce::Median,
+            "lower" => Reduce::Lower,
+            "upper" => Reduce::Upper,
             "mean" => Reduce::Mean,
             "sum" => Reduce::Sum,
             "count" => Reduce::Count,
@@ -91,11 +97,20 @@ impl Reduce {
             Reduce::Max => sorted[sorted.len() - 1],
             Reduce::Median if sorted.len() % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
             Reduce::Median => sorted[middle],
+            Reduce::Lower => quantile(&sorted, 0.25),
+            Reduce::Upper => quantile(&sorted, 0.75),
             Reduce::Mean => sum / values.len() as f64,
             Reduce::Sum => sum,
             Reduce::Count => values.len() as f64,
         })
     }
+}
+
+/// The value at a share of the way through values in order, between two of them in proportion.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    below + (above - below) * at.fract()
 }
 
 /// Where an expression's figures come from.
@@ -412,5 +427,15 @@ mod tests {
         });
         assert_eq!(variants, ["a", "b"]);
         assert_eq!(papers, ["p/q"]);
+    }
+
+    #[test]
+    fn quartiles_lie_between_values() {
+        let apply = |reduce: Reduce, values: &[f64]| reduce.apply(values).unwrap();
+        assert_eq!(apply(Reduce::Lower, &[5.0, 1.0, 2.0, 4.0, 3.0]), 2.0);
+        assert_eq!(apply(Reduce::Upper, &[5.0, 1.0, 2.0, 4.0, 3.0]), 4.0);
+        assert_eq!(apply(Reduce::Lower, &[1.0, 2.0]), 1.25);
+        assert_eq!(apply(Reduce::Upper, &[7.0]), 7.0);
+        assert!(Reduce::Lower.apply(&[]).is_err());
     }
 }

@@ -277,6 +277,7 @@ impl Bench<'_> {
             init: &self.init,
             programs: &programs,
             steps,
+            plugin: None,
             limit,
         }
         .run(self.lab)

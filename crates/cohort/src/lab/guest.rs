@@ -5,6 +5,7 @@
 //! complaints. A guest that does not end by itself is ended at its time limit.
 
 use super::job::{self, Step};
+use super::model::Plugin;
 use super::process::{end_with_us, spawn};
 use super::progress::{Progress, duration};
 use super::protocol::Report;
@@ -65,6 +66,8 @@ pub struct Spec<'a> {
     pub programs: &'a [Program],
     /// The job.
     pub steps: Vec<Step>,
+    /// The translation model's plugin, if it is to see what the guest does. It needs `icount`.
+    pub plugin: Option<&'a Plugin>,
     /// Host seconds after which the guest is ended.
     pub limit: u64,
 }
@@ -289,7 +292,12 @@ impl Spec<'_> {
             cmdline.push_str(word);
         }
         qemu.args(["-no-user-config", "-nodefaults", "-no-reboot"])
-            .args(["-M", "microvm,acpi=off,rtc=on,isa-serial=on", "-cpu", "max"])
+            .arg("-M")
+            .arg(match self.plugin {
+                Some(_) => "microvm,acpi=off,rtc=on,isa-serial=on,memory-backend=ram",
+                None => "microvm,acpi=off,rtc=on,isa-serial=on",
+            })
+            .args(["-cpu", "max"])
             .arg("-m")
             .arg(format!("{}M", self.memory))
             .arg("-smp")
@@ -304,10 +312,14 @@ impl Spec<'_> {
             .arg("-chardev")
             .arg(format!("file,id=lab,path={}", dir.join("report").display()))
             .args(["-device", "virtserialport,chardev=lab,name=lab"]);
+        if let Some(plugin) = self.plugin {
+            plugin.add_to(&mut qemu, self.memory, dir);
+        }
         if self.icount {
             qemu.args([
                 "-accel",
-                "tcg",
+                // One processor after the other: the same order every run.
+                "tcg,thread=single",
                 "-icount",
                 "shift=0,sleep=off",
                 "-seed",

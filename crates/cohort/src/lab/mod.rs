@@ -5,7 +5,9 @@
 //! long as what it was made from is the same.
 
 mod apt;
+mod bench_model;
 mod build;
+mod configuration;
 mod cpio;
 mod experiment;
 mod expr;
@@ -15,7 +17,10 @@ mod fuzz_log;
 mod guest;
 mod hash;
 mod job;
+mod joblist;
 mod kconfig;
+mod model;
+mod model_test;
 mod papers;
 mod plot;
 mod process;
@@ -31,6 +36,7 @@ mod setup;
 mod shorten;
 pub(crate) mod show;
 mod source;
+mod sweep;
 
 pub use experiment::{Kind, X};
 pub use plot::svg;
@@ -101,7 +107,21 @@ enum Command {
         /// Names of `cohort lab list`.
         #[arg(required = true, value_name = "EXPERIMENT")]
         experiments: Vec<String>,
+        /// Run the guests under this translation model: a built-in's name or a TOML file.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// Compare every translation with QEMU's; slow, and a difference is a failure.
+        #[arg(long, requires = "model")]
+        check: bool,
     },
+    /// Record what an experiment's guests access, to be replayed under any model.
+    Record(bench_model::RecordArgs),
+    /// Replay a trace under a model and print its counters as JSON.
+    Replay(sweep::ReplayArgs),
+    /// Replay traces under many models and variations of them, on all cores.
+    Sweep(sweep::SweepArgs),
+    /// Measure how fast the translation model is, beside the bare emulator.
+    BenchModel(bench_model::BenchArgs),
     /// List the experiments and what came of them last.
     List,
     /// Write all results as one page and as the README's tables.
@@ -235,7 +255,19 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::Run { experiments } => run(&lab, &experiments)?,
+        Command::Run {
+            experiments,
+            model,
+            check,
+        } => run(&lab, &experiments, &results::Under { model, check })?,
+        Command::Record(args) => {
+            for trace in bench_model::record(&lab, &args)? {
+                println!("{}", trace.display());
+            }
+        }
+        Command::Replay(args) => sweep::replay(&args)?,
+        Command::Sweep(args) => sweep::sweep(&args)?,
+        Command::BenchModel(args) => bench_model::bench(&lab, &args)?,
         Command::List => list(&lab)?,
         Command::Report => {
             let (page, table) = report::report(&lab)?;
@@ -246,7 +278,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(lab: &Lab, names: &[String]) -> Result<()> {
+fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
     // All are read before the first is run: a mistyped name should not cost an hour.
     let experiments = names
@@ -255,13 +287,12 @@ fn run(lab: &Lab, names: &[String]) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let mut broken = Vec::new();
     for experiment in &experiments {
-        let (results, problems) = results::run(lab, experiment, &papers)?;
+        let (results, problems) = results::run(lab, experiment, &papers, under)?;
         broken.extend(problems);
         print!("{}", show::results(&results));
         println!(
             "The figures are in {}.",
-            lab.out(&format!("results/{}.json", experiment.name))
-                .display()
+            results::file(lab, &experiment.name, under.model.as_deref()).display()
         );
     }
     if !broken.is_empty() {
@@ -325,6 +356,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
         init: &init,
         programs: &programs,
         steps: Vec::new(),
+        plugin: None,
         limit: 0,
     }
     .shell(lab)
@@ -335,7 +367,7 @@ fn clean(lab: &Lab, all: bool) -> Result<()> {
     if all {
         return files::remove(&out);
     }
-    for part in ["linux", "build", "guest", "rootfs", "run", "logs"] {
+    for part in ["linux", "build", "guest", "rootfs", "run", "traces", "logs"] {
         files::remove(&out.join(part))?;
     }
     Ok(())

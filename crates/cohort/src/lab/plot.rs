@@ -130,8 +130,11 @@ pub fn svg(figure: &FigureResult) -> Option<String> {
         Kind::Table => return None,
         Kind::Bar => bars(figure, &y, &mut body),
         Kind::Line => lines(figure, &y, &mut body),
+        Kind::Box => boxes(figure, &y, &mut body),
     }
-    legend(figure, &mut body);
+    if figure.kind != Kind::Box {
+        legend(figure, &mut body);
+    }
     body.push_str(&format!(
         "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>\
          <text transform='translate(14 {:.1}) rotate(-90)' text-anchor='middle'>{}</text>",
@@ -225,6 +228,51 @@ fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
                 escape(&series.unit)
             ));
         }
+    }
+}
+
+/// A box from quartile to quartile with the median in it, and whiskers to the least and the most.
+fn boxes(figure: &FigureResult, y: &Axis, body: &mut String) {
+    let group = (WIDTH - LEFT - RIGHT) / figure.x.len().max(1) as f64;
+    for (at, x) in figure.x.iter().enumerate() {
+        let middle = LEFT + group * (at as f64 + 0.5);
+        body.push_str(&format!(
+            "<text x='{middle:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
+            HEIGHT - BOTTOM + 18.0,
+            escape(&x.text())
+        ));
+        let values: Vec<f64> = figure
+            .series
+            .iter()
+            .filter_map(|series| series.values.get(at).copied().flatten())
+            .filter(|value| !y.log || *value > 0.0)
+            .collect();
+        let [least, lower, median, upper, most] = values[..] else {
+            continue;
+        };
+        let words: Vec<String> = values.iter().map(|value| show::number(*value)).collect();
+        let half = group * 0.25;
+        let line = |from: f64, to: f64, value: f64| {
+            let at = y.at(value);
+            format!("<line x1='{from:.1}' x2='{to:.1}' y1='{at:.1}' y2='{at:.1}' stroke='#000'/>")
+        };
+        body.push_str(&format!(
+            "<line x1='{middle:.1}' x2='{middle:.1}' y1='{:.1}' y2='{:.1}' stroke='#000'/>{}{}\
+             <rect x='{:.1}' y='{:.1}' width='{:.1}' height='{:.1}' fill='{}' stroke='#000'>\
+             <title>{}: {}</title></rect>{}",
+            y.at(least),
+            y.at(most),
+            line(middle - half / 2.0, middle + half / 2.0, least),
+            line(middle - half / 2.0, middle + half / 2.0, most),
+            middle - half,
+            y.at(upper),
+            half * 2.0,
+            (y.at(lower) - y.at(upper)).max(0.5),
+            colour(at),
+            escape(&x.text()),
+            words.join(", "),
+            line(middle - half, middle + half, median),
+        ));
     }
 }
 
@@ -340,6 +388,28 @@ mod tests {
         let empty = figure(Kind::Bar, true, vec![X::Text("a".into())], vec![None]);
         let svg = svg(&empty).unwrap();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_box_is_drawn_where_all_five_values_are() {
+        let text = |name: &str| X::Text(name.into());
+        let mut boxes = figure(Kind::Box, false, vec![text("a"), text("b")], vec![]);
+        let series = boxes.series.remove(0);
+        for (number, missing) in [
+            (1.0, true),
+            (2.0, true),
+            (3.0, false),
+            (4.0, true),
+            (5.0, true),
+        ] {
+            let mut next = series.clone();
+            next.values = vec![Some(number), missing.then_some(number)];
+            boxes.series.push(next);
+        }
+        let svg = svg(&boxes).unwrap();
+        assert_eq!(svg.matches("<title>a: 1, 2, 3, 4, 5</title>").count(), 1);
+        assert_eq!(svg.matches("<title>").count(), 1);
+        assert!(!svg.contains("NaN"), "{svg}");
     }
 
     #[test]

@@ -181,6 +181,8 @@ mod tests {
                 image: PathBuf::new(),
             }],
             qemu: "10.0.2".into(),
+            model: None,
+            translations: None,
             guest: Guest {
                 memory: 256,
                 cpus: 1,

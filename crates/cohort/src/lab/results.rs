@@ -5,12 +5,14 @@ use super::build::{self, Config, Kernel};
 use super::experiment::{Experiment, Figure, Guest, Kind, PaperRef, Variant, X};
 use super::expr::{Expr, Figures};
 use super::guest::{Outcome, Spec, qemu_version};
+use super::model::{self, Check, Plugin, Task};
 use super::papers::Papers;
 use super::protocol::{self, Metric};
 use super::{Lab, files, programs, rootfs};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Changes when a field of the results changes its meaning.
@@ -37,6 +39,12 @@ pub struct Results {
     pub kernels: Vec<Kernel>,
     /// The emulator's version.
     pub qemu: String,
+    /// The translation model that the guests ran under, unless their variants name another.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<String>,
+    /// Translations compared with QEMU's, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub translations: Option<Check>,
     /// The machine.
     pub guest: Guest,
     /// The variants, in order.
@@ -124,9 +132,32 @@ pub struct SeriesResult {
     pub values: Vec<Option<f64>>,
 }
 
+/// What guests run under.
+#[derive(Debug, Default)]
+pub struct Under {
+    /// The translation model, for variants that name none.
+    pub model: Option<String>,
+    /// Every translation is compared with QEMU's.
+    pub check: bool,
+}
+
+/// Where the results of an experiment are; a model's are apart from those without.
+pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
+    let model = model.map(|model| {
+        let stem = Path::new(model).file_stem().unwrap_or_default();
+        format!("@{}", stem.to_string_lossy())
+    });
+    lab.out(&format!("results/{name}{}.json", model.unwrap_or_default()))
+}
+
 /// Runs an experiment: builds what it needs, boots each of its kernels, writes the results.
 /// The sentences that come with them are about guests that did not get to their end.
-pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Results, Vec<String>)> {
+pub fn run(
+    lab: &Lab,
+    experiment: &Experiment,
+    papers: &Papers,
+    under: &Under,
+) -> Result<(Results, Vec<String>)> {
     let start = SystemTime::now();
     let qemu = qemu_version()?;
     let mut kernels = Vec::new();
@@ -142,26 +173,54 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
     let mut variants = Vec::new();
     let mut problems = Vec::new();
     let mut broken = Vec::new();
+    let mut translations: Option<Check> = None;
     for boot in experiment.boots() {
         let kernel = kernels
             .iter()
             .find(|kernel| kernel.config == boot.kernel)
             .context("a boot with a kernel that the experiment does not name")?;
         let guest = &experiment.guest;
-        let outcome = Spec {
-            name: boot.name,
+        let mut steps = boot.steps;
+        let mut marked = Vec::new();
+        let plugin = match boot.model.or(under.model.as_deref()) {
+            Some(model) => {
+                let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
+                (steps, marked) = model::mark(&steps, measured, experiment.regions);
+                let mut plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                plugin.check = under.check;
+                Some(plugin)
+            }
+            None => None,
+        };
+        let name = match (&under.model, boot.model) {
+            (Some(_), None) => format!("{}@model", boot.name),
+            _ => boot.name,
+        };
+        let mut outcome = Spec {
+            name: name.clone(),
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,
-            icount: guest.icount,
+            // The model's order of things must not depend on this machine's speed.
+            icount: guest.icount || plugin.is_some(),
             rootfs: rootfs.as_deref(),
             cmdline: guest.cmdline.clone(),
             init: &init,
             programs: &programs,
-            steps: boot.steps,
+            steps,
+            plugin: plugin.as_ref(),
             limit: guest.timeout,
         }
         .run(lab)?;
+        if plugin.is_some() {
+            let output = model::Output::read(&lab.out(&format!("run/{name}")))?;
+            broken.extend(output.give(&marked, &mut outcome).err());
+            if let Some(check) = output.check {
+                let sum = translations.get_or_insert_default();
+                sum.add(check);
+                broken.extend(check.problem(&lab.out(&format!("run/{name}/qemu.log"))));
+            }
+        }
         broken.extend(outcome.problem());
         problems.extend(outcome.complaints.iter().cloned());
         let results = boot.variants.into_iter();
@@ -171,6 +230,7 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
     let position = |name: &str| experiment.variants.iter().position(|v| v.name == name);
     variants.sort_by_key(|result| position(&result.variant.name));
     let figures = Collected {
+        modelled: under.model.is_some() || experiment.variants.iter().any(|v| v.model.is_some()),
         variants: &variants,
         papers,
     };
@@ -184,17 +244,22 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
         seconds: start.elapsed().map_or(0, |time| time.as_secs()),
         kernels,
         qemu,
+        model: under.model.clone(),
+        translations,
         guest: experiment.guest.clone(),
         checks: checks(experiment, &figures),
         figures: experiment
             .figures
             .iter()
+            .filter(|figure| {
+                figures.modelled || !figure.series.iter().any(|series| is_models(&series.y))
+            })
             .map(|figure| figure_result(figure, &figures))
             .collect(),
         variants,
         problems: broken.iter().cloned().chain(problems).collect(),
     };
-    let path = lab.out(&format!("results/{}.json", experiment.name));
+    let path = file(lab, &experiment.name, under.model.as_deref());
     let text = serde_json::to_string_pretty(&results).context("results that JSON cannot hold")?;
     files::write(&path, (text + "\n").as_bytes())?;
     Ok((results, broken))
@@ -202,7 +267,7 @@ pub fn run(lab: &Lab, experiment: &Experiment, papers: &Papers) -> Result<(Resul
 
 /// The last results of an experiment, if it ever ran.
 pub fn last(lab: &Lab, name: &str) -> Result<Option<Results>> {
-    let path = lab.out(&format!("results/{name}.json"));
+    let path = file(lab, name, None);
     if !path.exists() {
         return Ok(None);
     }
@@ -257,6 +322,7 @@ fn variant_result(variant: &Variant, outcome: &Outcome) -> VariantResult {
 
 /// The figures that the variants printed, and the papers'.
 struct Collected<'a> {
+    modelled: bool,
     variants: &'a [VariantResult],
     papers: &'a Papers,
 }
@@ -287,10 +353,16 @@ impl Figures for Collected<'_> {
     }
 }
 
+/// A model's figure; without a model there is none to show.
+fn is_models(expression: &str) -> bool {
+    expression.contains(&format!(":{}", model::PREFIX))
+}
+
 fn checks(experiment: &Experiment, figures: &Collected<'_>) -> Vec<CheckResult> {
     experiment
         .checks
         .iter()
+        .filter(|check| figures.modelled || !is_models(&check.measured))
         .map(|check| {
             let measured = Expr::parse(&check.measured).and_then(|expr| expr.evaluate(figures));
             CheckResult {
@@ -366,7 +438,6 @@ mod tests {
     use super::super::guest::End;
     use super::super::protocol::Report;
     use super::*;
-    use std::path::PathBuf;
     use std::time::Duration;
 
     fn evaluate(report: &str, end: End) -> (Vec<VariantResult>, Vec<CheckResult>, FigureResult) {
@@ -386,6 +457,7 @@ mod tests {
             .collect();
         let papers = Papers::parse(experiment::tests::PAPERS).unwrap();
         let figures = Collected {
+            modelled: false,
             variants: &variants,
             papers: &papers,
         };

@@ -5,7 +5,7 @@ use super::build::{self, Config};
 use super::guest::{Outcome, Spec};
 use super::job::Step;
 use super::protocol::{Test, Verdict, kunit, tap};
-use super::{Lab, programs, rootfs};
+use super::{Lab, model_test, programs, rootfs};
 use anyhow::{Context, Result, bail};
 
 /// The root file system of the tests.
@@ -66,7 +66,8 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
         .map(|program| program.name())
         .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
         .collect();
-    if chosen.is_empty() {
+    let model = filter.is_none_or(|filter| model_test::NAME.contains(filter));
+    if chosen.is_empty() && !model {
         bail!(
             "no test's name holds `{}`; there are: {}",
             filter.unwrap_or_default(),
@@ -82,8 +83,9 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     let mut count = Count::default();
     // Beside each other: most tests keep one processor busy.
     let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
-        let guests: Vec<_> = MODES
-            .iter()
+        // None when the filter chooses the model's test alone.
+        let modes = MODES.iter().filter(|_| !chosen.is_empty());
+        let guests: Vec<_> = modes
             .map(|&mode| {
                 let spec = Spec {
                     name: format!("test-{config}-{mode}"),
@@ -96,6 +98,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
                     init: &init,
                     programs: &selftests,
                     steps: steps(&chosen, mode),
+                    plugin: None,
                     limit: GUEST_LIMIT,
                 };
                 scope.spawn(move || spec.run(lab))
@@ -112,6 +115,11 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
             count.add(test.verdict);
             print(mode, &test);
         }
+    }
+    if model {
+        let test = model_test::test(lab, &kernel)?;
+        count.add(test.verdict);
+        print("model", &test);
     }
     Ok(count)
 }

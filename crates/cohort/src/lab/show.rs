@@ -53,6 +53,13 @@ fn table() -> Table {
     table
 }
 
+/// A table of any content.
+pub fn plain(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    let mut shown = table();
+    shown.set_header(heading).add_rows(rows);
+    format!("{shown}\n")
+}
+
 /// A label with its unit, if it has one.
 pub fn with_unit(label: &str, unit: &str) -> String {
     match unit {
@@ -91,7 +98,12 @@ pub fn rows(figure: &FigureResult) -> (Vec<String>, Vec<Vec<String>>) {
 /// Prints an experiment's tables, checks and the answer.
 pub fn results(results: &Results) -> String {
     let mut text = format!("\n{}: {}\n", results.experiment, results.title);
-    for figure in results.figures.iter().filter(|f| f.kind == Kind::Table) {
+    let in_words = [Kind::Table, Kind::Box];
+    for figure in results
+        .figures
+        .iter()
+        .filter(|f| in_words.contains(&f.kind))
+    {
         let (heading, rows) = rows(figure);
         let mut shown = table();
         shown.set_header(heading).add_rows(rows);

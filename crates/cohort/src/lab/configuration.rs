@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One configuration of a sweep: a model and what is changed in its description.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use toml::{Table, Value};
+use translation::Model;
+
+/// A model with changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Configuration {
+    /// A built-in's name or a file.
+    pub model: String,
+    /// Keys and values, as in `--vary`.
+    pub set: Vec<(String, String)>,
+}
+
+/// A key of a description and the values that it is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vary {
+    key: String,
+    values: Vec<String>,
+}
+
+impl std::str::FromStr for Vary {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((key, values)) = text.split_once('=') else {
+            bail!("`{text}` is not KEY=VALUE,VALUE,…, for instance tlb.4.entries=768,1536");
+        };
+        let values: Vec<String> = values.split(',').map(|v| v.trim().to_string()).collect();
+        if key.split('.').any(str::is_empty) || values.iter().any(String::is_empty) {
+            bail!("`{text}` has an empty key or value");
+        }
+        Ok(Vary {
+            key: key.to_string(),
+            values,
+        })
+    }
+}
+
+/// Every model with every combination of values.
+pub fn all(models: &[String], vary: &[Vary]) -> Vec<Configuration> {
+    let mut list: Vec<Configuration> = models
+        .iter()
+        .map(|model| Configuration {
+            model: model.clone(),
+            set: Vec::new(),
+        })
+        .collect();
+    for Vary { key, values } in vary {
+        list = list
+            .into_iter()
+            .flat_map(|configuration| {
+                values.iter().map(move |value| {
+                    let mut next = configuration.clone();
+                    next.set.push((key.clone(), value.clone()));
+                    next
+                })
+            })
+            .collect();
+    }
+    list
+}
+
+impl Configuration {
+    /// The model as described and changed.
+    pub fn load(&self) -> Result<Model> {
+        if self.set.is_empty() {
+            return Ok(Model::load(&self.model)?);
+        }
+        let of_file = self.model.contains('/') || self.model.ends_with(".toml");
+        let text = if of_file {
+            super::files::read(Path::new(&self.model))?
+        } else {
+            Model::builtin_text(&self.model)?.to_string()
+        };
+        let mut table: Table = text
+            .parse()
+            .with_context(|| format!("the model {} is not TOML", self.model))?;
+        for (key, value) in &self.set {
+            set(&mut table, key, value).with_context(|| format!("{key}={value}"))?;
+        }
+        let text = toml::to_string(&table).context("a description that TOML cannot hold")?;
+        Ok(Model::parse(&self.name(), &text)?)
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        let mut name = self.model.clone();
+        for (key, value) in &self.set {
+            name.push_str(&format!(" {key}={value}"));
+        }
+        name
+    }
+}
+
+/// Sets a value; a number in the key counts the elements of an array from 0.
+fn set(table: &mut Table, key: &str, value: &str) -> Result<()> {
+    let value = match format!("value = {value}").parse::<Table>() {
+        Ok(mut parsed) => parsed.remove("value").unwrap_or(Value::Boolean(false)),
+        // A word is a text: its quotes would have to be kept from the shell.
+        Err(_) => Value::String(value.into()),
+    };
+    let (last, way) = {
+        let mut parts: Vec<&str> = key.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        (last, parts)
+    };
+    let mut at: Option<&mut Value> = None;
+    for part in way {
+        let next = match at {
+            None => Some(
+                table
+                    .entry(part)
+                    .or_insert_with(|| Value::Table(Table::new())),
+            ),
+            Some(Value::Array(list)) => part.parse().ok().and_then(|n: usize| list.get_mut(n)),
+            Some(Value::Table(table)) => table.get_mut(part),
+            Some(_) => None,
+        };
+        at = Some(next.with_context(|| format!("the description has no `{part}` there"))?);
+    }
+    match at {
+        None => table.insert(last.into(), value),
+        Some(Value::Table(table)) => table.insert(last.into(), value),
+        Some(_) => bail!("`{last}` is not the name of a value there"),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vary(text: &str) -> Vary {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn every_combination_is_there_once() {
+        let models = ["baseline".to_string(), "larger-tlb".to_string()];
+        let list = all(
+            &models,
+            &[vary("core.rob=64,128"), vary("core.clock_mhz=1,2,3")],
+        );
+        assert_eq!(list.len(), 12);
+        let mut names: Vec<_> = list.iter().map(Configuration::name).collect();
+        assert_eq!(names[0], "baseline core.rob=64 core.clock_mhz=1");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 12);
+    }
+
+    #[test]
+    fn a_changed_value_is_in_the_model() {
+        let mut configuration = Configuration {
+            model: "babelfish-isca20".into(),
+            set: vec![
+                ("core.rob".into(), "64".into()),
+                ("tlb.0.entries".into(), "32".into()),
+            ],
+        };
+        let model = configuration.load().unwrap();
+        assert_eq!(model.core.rob, 64);
+        assert_eq!(model.tlb[0].entries, 32);
+        let plain = Model::builtin("babelfish-isca20").unwrap();
+        assert_eq!(plain.tlb[1], model.tlb[1]);
+        // What does not exist, or cannot be, is refused by name.
+        for (key, value, word) in [
+            ("tlb.99.entries", "32", "99"),
+            ("core.robb", "1", "robb"),
+            ("tlb.0.entries", "33", "33"),
+            ("name.x", "1", "x"),
+        ] {
+            configuration.set = vec![(key.into(), value.into())];
+            let error = format!("{:#}", configuration.load().unwrap_err());
+            assert!(error.contains(word), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_variation_is_refused() {
+        for text in ["core.rob", "core.rob=", "=1", "a..b=1", "a=1,,2"] {
+            assert!(text.parse::<Vary>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sweeps beyond one machine: the list of jobs for a scheduler that is already there.
+//!
+//! A job replays one trace under one configuration and writes a part, as `cohort lab sweep` does
+//! with a single configuration. `cohort lab sweep --merge` puts the parts together.
+
+use super::configuration::Configuration;
+use super::files;
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+
+/// A scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scheduler {
+    /// An array of Slurm's: `sbatch DIR/jobs.sbatch`.
+    Slurm,
+    /// A file for Snakemake: `snakemake -s DIR/Snakefile`.
+    Snakemake,
+}
+
+/// The commands, one a job, and the parts that they write.
+fn jobs(
+    program: &Path,
+    traces: &[PathBuf],
+    configurations: &[Configuration],
+    dir: &Path,
+) -> Vec<(String, PathBuf)> {
+    let mut list = Vec::new();
+    for trace in traces {
+        for configuration in configurations {
+            let part = dir.join(format!("part-{:04}.json", list.len() + 1));
+            let mut words = vec![
+                program.display().to_string(),
+                "lab".into(),
+                "sweep".into(),
+                trace.display().to_string(),
+                "--model".into(),
+                configuration.model.clone(),
+            ];
+            for (key, value) in &configuration.set {
+                words.extend(["--vary".into(), format!("{key}={value}")]);
+            }
+            words.extend(["--json".into(), part.display().to_string()]);
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            list.push((words.join(" "), part));
+        }
+    }
+    list
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@+:,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Writes the list below `dir`; returns the command that starts it.
+pub fn write(
+    scheduler: Scheduler,
+    traces: &[PathBuf],
+    configurations: &[Configuration],
+    dir: &Path,
+) -> Result<String> {
+    let program = std::env::current_exe()?;
+    let dir = std::path::absolute(dir)?;
+    let list = jobs(&program, traces, configurations, &dir);
+    if list.is_empty() {
+        bail!("there is no job: name a trace and a model");
+    }
+    let commands: String = list
+        .iter()
+        .map(|(command, _)| format!("{command}\n"))
+        .collect();
+    files::write(&dir.join("jobs.txt"), commands.as_bytes())?;
+    let merge = format!(
+        "{} lab sweep --merge {}",
+        quoted(&program.display().to_string()),
+        quoted(&dir.display().to_string())
+    );
+    Ok(match scheduler {
+        Scheduler::Slurm => {
+            let file = dir.join("jobs.sbatch");
+            let text = format!(
+                "#!/bin/sh\n\
+                 #SBATCH --job-name=cohort-sweep\n\
+                 #SBATCH --array=1-{}\n\
+                 #SBATCH --cpus-per-task=1\n\
+                 # Line N of jobs.txt is job N. When all are done: {merge}\n\
+                 command=$(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" {})\n\
+                 eval \"exec $command\"\n",
+                list.len(),
+                quoted(&dir.join("jobs.txt").display().to_string()),
+            );
+            files::write(&file, text.as_bytes())?;
+            format!("sbatch {}", quoted(&file.display().to_string()))
+        }
+        Scheduler::Snakemake => {
+            let file = dir.join("Snakefile");
+            let python = |text: &str| serde_json::Value::from(text).to_string();
+            let jobs: String = list
+                .iter()
+                .map(|(command, part)| {
+                    let part = python(&part.display().to_string());
+                    format!("    {part}: {},\n", python(command))
+                })
+                .collect();
+            let text = format!(
+                "# Each part is one job. When all are there: {merge}\n\
+                 JOBS = {{\n{jobs}}}\n\n\
+                 rule all:\n    input: list(JOBS)\n\n\
+                 rule part:\n    output: {}\n    params: command=lambda wildcards, output: \
+                 JOBS[str(output[0])]\n    shell: \"{{params.command}}\"\n",
+                python(&format!("{}/part-{{number}}.json", dir.display())),
+            );
+            files::write(&file, text.as_bytes())?;
+            format!("snakemake -s {}", quoted(&file.display().to_string()))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::configuration::all;
+    use super::*;
+    use std::process::Command;
+
+    fn two() -> Vec<Configuration> {
+        all(&["baseline".into()], &["core.rob=64,128".parse().unwrap()])
+    }
+
+    #[test]
+    fn a_job_is_a_command_that_the_shell_reads_as_it_was_meant() {
+        let traces = [PathBuf::from("/t/it's a.trace")];
+        let list = jobs(Path::new("/bin/echo"), &traces, &two(), Path::new("/d"));
+        assert_eq!(list.len(), 2);
+        assert_eq!(list[1].1, Path::new("/d/part-0002.json"));
+        let output = Command::new("sh")
+            .arg("-c")
+            .arg(&list[1].0)
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            "lab sweep /t/it's a.trace --model baseline --vary core.rob=128 --json \
+             /d/part-0002.json\n"
+        );
+    }
+
+    #[test]
+    fn the_array_has_a_line_for_each_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let traces = [PathBuf::from("/t/a.trace")];
+        let command = write(Scheduler::Slurm, &traces, &two(), dir.path()).unwrap();
+        assert!(command.starts_with("sbatch "));
+        let script = std::fs::read_to_string(dir.path().join("jobs.sbatch")).unwrap();
+        assert!(script.contains("#SBATCH --array=1-2\n"), "{script}");
+        let lines = std::fs::read_to_string(dir.path().join("jobs.txt")).unwrap();
+        assert_eq!(lines.lines().count(), 2);
+        // The script runs the line of its number: here with a program that only echoes.
+        let fake = lines.replace(
+            &std::env::current_exe().unwrap().display().to_string(),
+            "echo",
+        );
+        std::fs::write(dir.path().join("jobs.txt"), fake).unwrap();
+        let output = Command::new("sh")
+            .arg(dir.path().join("jobs.sbatch"))
+            .env("SLURM_ARRAY_TASK_ID", "2")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            text.contains("core.rob=128") && text.contains("part-0002"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_snakefile_names_every_part_and_its_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let traces = [PathBuf::from("/t/a.trace"), PathBuf::from("/t/b.trace")];
+        write(Scheduler::Snakemake, &traces, &two(), dir.path()).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("Snakefile")).unwrap();
+        assert_eq!(text.matches("--json").count(), 4);
+        assert!(text.contains("part-0004.json") && text.contains("rule all:"));
+        assert!(write(Scheduler::Slurm, &[], &two(), dir.path()).is_err());
+    }
+}
