@@ -550,6 +550,38 @@ static long become_zygote_and_fork(long a, long b)
 	return 0;
 }
 
+static long write_page(long addr, long b)
+{
+	page_fill((char *)addr, 7);
+	return vm_event("cohort_pte_copied_unshare");
+}
+
+/* A fault maps pages beside its own, which nobody has used: they stay behind. */
+static void test_unused_entries(long arg)
+{
+	const int pages = 64;
+	long before, copied;
+	char *file, *anon;
+
+	if (!sharing_possible())
+		skip("this kernel shares no tables now");
+	become_zygote();
+	file = map_at(arena(1), pages * page_size, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+		      make_file("tmpfs", pages), 0);
+	anon = map_at(file + 2 * pages * page_size, page_size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	page_fill(anon, 5);
+	touch(file);
+	must(pagemap_entry(0, file + page_size) & PM_PRESENT, "nothing was mapped beside the fault");
+	spawn(1);
+	ask(1, nothing, 0, 0);
+	before = vm_event("cohort_pte_copied_unshare");
+	copied = ask(1, write_page, (long)anon, 0) - before;
+	must(copied >= 1, "the write did not unshare");
+	must(copied <= 4, "%ld entries came along, but two pages were used", copied);
+	must(page_is(anon, 5), "the zygote sees its child's write");
+}
+
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME	0x00000080
 #endif
@@ -702,6 +734,7 @@ static const struct test_case cases[] = {
 	{ "/proc/PID/cohort of a process without memory is harmless", test_proc_dead },
 	{ "/proc/PID/cohort says who shares and who owns", test_proc_values },
 	{ "Two zygotes are two cohorts", test_two_cohorts },
+	{ "Entries that nobody used are not taken along", test_unused_entries },
 	{ "A time namespace changes the clock of those in it alone", test_time_namespace },
 	{ "The counters in /proc/vmstat are there", test_counters },
 };
