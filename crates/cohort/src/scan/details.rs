@@ -327,19 +327,22 @@ fn overlap(group: &GroupReport) -> Part {
     part
 }
 
+/// What `windows` gives, behind the name of what it is about.
+const WINDOW_COLUMNS: [&str; 8] = [
+    "",
+    "pages",
+    "64 KB full %",
+    "waste",
+    "entries saved",
+    "2 MB full %",
+    "waste",
+    "saved",
+];
+
 fn fill(group: &GroupReport) -> Part {
     let mut part = Part::new(
         "Larger pages, by kind of region (EuroSys'16, Figure 4)",
-        &[
-            "",
-            "pages",
-            "64 KB full %",
-            "waste",
-            "entries saved",
-            "2 MB full %",
-            "waste",
-            "saved",
-        ],
+        &WINDOW_COLUMNS,
     );
     for kind in &group.larger_pages {
         part.row(kind.kind.label(), &windows(&kind.small, &kind.large));
@@ -350,16 +353,7 @@ fn fill(group: &GroupReport) -> Part {
 fn regions(group: &GroupReport) -> Part {
     let mut part = Part::new(
         "Larger pages, the regions with most pages",
-        &[
-            "",
-            "pages",
-            "64 KB full %",
-            "waste",
-            "entries saved",
-            "2 MB full %",
-            "waste",
-            "saved",
-        ],
+        &WINDOW_COLUMNS,
     );
     for region in group.regions.iter().take(10) {
         let name = match region.path.as_str() {
