@@ -351,10 +351,7 @@ fn fill(group: &GroupReport) -> Part {
 }
 
 fn regions(group: &GroupReport) -> Part {
-    let mut part = Part::new(
-        "Larger pages, the regions with most pages",
-        &WINDOW_COLUMNS,
-    );
+    let mut part = Part::new("Larger pages, the regions with most pages", &WINDOW_COLUMNS);
     for region in group.regions.iter().take(10) {
         let name = match region.path.as_str() {
             "" => format!("[{}]", region.kind.label()),
