@@ -253,47 +253,67 @@ const A32: &[Word] = &[
     word(0x0fff_0ffb, 0x0e08_0f13, 12, Does::Invalidate(Scope::All)),
 ];
 
+/// An architecture whose instructions are words.
+struct Words {
+    /// The instructions that matter.
+    known: &'static [Word],
+    /// The bits of a register's number.
+    registers: u32,
+    /// How a register names a page to be invalidated: shift left, then mask.
+    page: (u8, u64),
+    /// The mark that a word is.
+    mark: fn(u32) -> Option<u16>,
+}
+
+/// TLBI by address takes VA[55:12] in the low 44 bits.
+const AARCH64: Words = Words {
+    known: A64,
+    registers: 0x1f,
+    page: (12, 0x00ff_ffff_ffff_f000),
+    mark: mark::from_a64,
+};
+
+const ARMV7: Words = Words {
+    known: A32,
+    registers: 0xf,
+    page: (0, 0xffff_f000),
+    mark: mark::from_a32,
+};
+
 /// AArch64: what `bytes`, one instruction, means.
 pub fn a64(bytes: &[u8]) -> Option<Op> {
-    let word = u32::from_le_bytes(bytes.try_into().ok()?);
-    // TLBI by address takes VA[55:12] in the low 44 bits.
-    words(A64, word, 0x1f, |register| Operand::Page {
-        register,
-        shift: 12,
-        mask: 0x00ff_ffff_ffff_f000,
-    })
-    .or_else(|| mark::from_a64(word).map(Op::Mark))
+    AARCH64.decode(bytes)
 }
 
 /// ARMv7: what `bytes`, one instruction, means.
 pub fn a32(bytes: &[u8]) -> Option<Op> {
-    let word = u32::from_le_bytes(bytes.try_into().ok()?);
-    words(A32, word, 0xf, |register| Operand::Page {
-        register,
-        shift: 0,
-        mask: 0xffff_f000,
-    })
-    .or_else(|| mark::from_a32(word).map(Op::Mark))
+    ARMV7.decode(bytes)
 }
 
-fn words(table: &[Word], word: u32, registers: u32, page: impl Fn(u8) -> Operand) -> Option<Op> {
-    let found = table.iter().find(|w| word & w.mask == w.value)?;
-    let register = (word >> found.register & registers) as u8;
-    Some(match &found.does {
-        Does::Write(to) => Op::Write {
-            to: *to,
-            from: register,
-        },
-        Does::Invalidate(Scope::Page) => Op::Invalidate {
-            scope: Scope::Page,
-            address: page(register),
-        },
-        Does::Invalidate(scope) => Op::Invalidate {
-            scope: *scope,
-            address: Operand::None,
-        },
-        Does::Return => Op::Return,
-    })
+impl Words {
+    fn decode(&self, bytes: &[u8]) -> Option<Op> {
+        let word = u32::from_le_bytes(bytes.try_into().ok()?);
+        let Some(found) = self.known.iter().find(|w| word & w.mask == w.value) else {
+            return (self.mark)(word).map(Op::Mark);
+        };
+        let register = (word >> found.register & self.registers) as u8;
+        let (shift, mask) = self.page;
+        Some(match found.does {
+            Does::Write(to) => Op::Write { to, from: register },
+            Does::Invalidate(scope) => Op::Invalidate {
+                scope,
+                address: match scope {
+                    Scope::Page => Operand::Page {
+                        register,
+                        shift,
+                        mask,
+                    },
+                    Scope::Space | Scope::All => Operand::None,
+                },
+            },
+            Does::Return => Op::Return,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,11 @@ impl Engine {
         if args.model.is_some() && args.record.is_some() {
             bail!("give a model or record a trace: a trace is replayed under any model later");
         }
-        let model = args.model.as_deref().map(Model::load).transpose()?;
+        // Whatever the machine was, it runs this guest.
+        let model = match args.model.as_deref() {
+            Some(model) => Some(Model::load(model)?.with_page_tables(target.page_tables)?),
+            None => None,
+        };
         Ok(Engine {
             cores,
             header: Header {
@@ -133,6 +137,18 @@ impl Counting for Engine {
     fn counters(&self, core: usize) -> Option<Counters> {
         match &self.sink {
             To::Machine(machine) => Some(machine.counters(core)),
+            _ => None,
+        }
+    }
+    fn process(&self, core: usize) -> u32 {
+        match &self.sink {
+            To::Machine(machine) => machine.process(core),
+            _ => 0,
+        }
+    }
+    fn process_counters(&self, process: u32) -> Option<Counters> {
+        match &self.sink {
+            To::Machine(machine) => Some(machine.process_counters(process)),
             _ => None,
         }
     }

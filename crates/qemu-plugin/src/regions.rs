@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is counted between marks: regions on all cores, requests on one.
+//! What is counted between marks: regions on all cores, requests of the process that begins them.
 
 use crate::output::Part;
 use std::collections::HashMap;
@@ -13,6 +13,10 @@ const CENSUS_EVERY: u64 = 10_000_000;
 pub trait Counting {
     /// Counters of a core since the beginning, if there is a model.
     fn counters(&self, core: usize) -> Option<Counters>;
+    /// The process that a core runs, 0 if it is not known.
+    fn process(&self, core: usize) -> u32;
+    /// Counters of a process since the beginning, on all cores, if there is a model.
+    fn process_counters(&self, process: u32) -> Option<Counters>;
     /// Cores.
     fn cores(&self) -> usize;
     /// Ticks of a cycle.
@@ -26,7 +30,25 @@ pub trait Counting {
 pub struct Regions {
     step: u64,
     open: Option<Open>,
-    requests: HashMap<u64, (usize, Counters)>,
+    requests: HashMap<u64, (Whose, Counters)>,
+}
+
+/// Whose counters are a request's.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    /// The process that began it, on whatever cores it runs.
+    Process(u32),
+    /// The core's that it began on, where the process is not known.
+    Core(usize),
+}
+
+impl Whose {
+    fn counters(self, engine: &impl Counting) -> Option<Counters> {
+        match self {
+            Whose::Process(process) => engine.process_counters(process),
+            Whose::Core(core) => engine.counters(core),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -117,17 +139,26 @@ impl Regions {
         })
     }
 
-    /// A request begins on a core.
+    /// A request begins on a core. Its counters are those of the process that runs there, until
+    /// the request ends, on whatever cores: time in which the process waits is not in them, nor is
+    /// what others do meanwhile. (The report's latencies are from mark to mark.)
     pub fn begin(&mut self, id: u64, core: usize, engine: &impl Counting) {
-        let counters = engine.counters(core).unwrap_or_default();
-        self.requests.insert(id, (core, counters));
+        let whose = match engine.process(core) {
+            0 => Whose::Core(core),
+            process => Whose::Process(process),
+        };
+        let counters = whose.counters(engine).unwrap_or_default();
+        self.requests.insert(id, (whose, counters));
     }
 
-    /// A request ends. Its counters are those of its core; of one that moved to another core
-    /// nothing can be said here (the report has its latency).
+    /// A request ends, on any core. Nothing is counted outside of a region, nor of a request that
+    /// moved to another core without its process being known.
     pub fn end(&mut self, id: u64, core: usize, engine: &impl Counting) -> Option<Part> {
-        let (began, old) = self.requests.remove(&id)?;
-        let new = engine.counters(core).filter(|_| began == core)?;
+        let (whose, old) = self.requests.remove(&id)?;
+        if matches!(whose, Whose::Core(began) if began != core) {
+            return None;
+        }
+        let new = whose.counters(engine)?;
         self.open.as_ref()?;
         Some(Part {
             step: self.step,
@@ -150,6 +181,17 @@ mod tests {
             let instructions = self.0.get() * (core as u64 + 1);
             Some(Counters {
                 instructions,
+                ..Counters::default()
+            })
+        }
+        fn process(&self, core: usize) -> u32 {
+            // The first core's process is known, and runs on both.
+            1 - core as u32
+        }
+        fn process_counters(&self, process: u32) -> Option<Counters> {
+            assert_eq!(process, 1);
+            Some(Counters {
+                instructions: self.0.get() * 100,
                 ..Counters::default()
             })
         }
@@ -202,7 +244,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_its_core_inside_a_region_only() {
+    fn a_request_counts_its_process_wherever_that_runs() {
+        let engine = Fake(Cell::new(10), Cell::new(0.0));
+        let mut regions = Regions::default();
+        regions.start(0, 0, &engine);
+        regions.begin(7, 0, &engine);
+        engine.0.set(13);
+        let part = regions.end(7, 1, &engine).unwrap();
+        assert_eq!((part.id, value(&part, "instructions")), (7, 300.0));
+    }
+
+    #[test]
+    fn a_request_of_an_unknown_process_counts_its_core_inside_a_region_only() {
         let engine = Fake(Cell::new(10), Cell::new(0.0));
         let mut regions = Regions::default();
         regions.begin(1, 1, &engine);
@@ -216,8 +269,8 @@ mod tests {
         );
         // Ended twice, moved, never begun.
         assert!(regions.end(1, 1, &engine).is_none());
-        regions.begin(2, 0, &engine);
-        assert!(regions.end(2, 1, &engine).is_none());
+        regions.begin(2, 1, &engine);
+        assert!(regions.end(2, 0, &engine).is_none());
         assert!(regions.end(3, 0, &engine).is_none());
     }
 }

@@ -144,10 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for name in Model::builtin_names() {
         for mix in MIXES {
             let model = Model::builtin(name)?;
-            let model = match name {
-                "cortex-a9" | "pentium4" => model.with_page_tables("x86-64")?,
-                _ => model,
-            };
+            let model = model.with_page_tables("x86-64")?;
             let mut machine = Machine::new(&model, CORES, &memory)?;
             let began = cpu_time();
             let (instructions, accesses) = drive(&mut machine, &roots, mix);

@@ -9,6 +9,7 @@
 use crate::assoc::Assoc;
 use crate::counters::Counters;
 use crate::dram::{Dram, Geometry};
+use crate::mshr::Mshrs;
 use crate::order::Policy;
 
 /// Bits of a line's state.
@@ -55,6 +56,8 @@ pub struct Shapes {
     pub l2: Option<Shape>,
     /// Shared last level, if there is one.
     pub last: Option<Shape>,
+    /// Misses that the shared last level may have under way, of all cores together.
+    pub last_mshrs: usize,
     /// Line size as a power of two.
     pub line_shift: u32,
     /// Whether the page walker reads through the L1D, or begins at the level below.
@@ -156,6 +159,7 @@ struct Private {
 pub struct Hierarchy {
     private: Vec<Private>,
     last: Option<Cache>,
+    last_mshrs: Mshrs,
     /// For each slot of the last level, the cores that may have the line.
     sharers: Vec<u64>,
     memory: Dram,
@@ -174,6 +178,7 @@ impl Hierarchy {
         Self {
             private: vec![private; cores],
             last: shapes.last.as_ref().map(Cache::new),
+            last_mshrs: Mshrs::new(shapes.last_mshrs, shapes.memory.longest()),
             sharers: vec![0; shapes.last.map_or(0, |shape| shape.lines)],
             memory: Dram::new(shapes.memory),
             line_shift: shapes.line_shift,
@@ -350,9 +355,11 @@ impl Hierarchy {
             self.sharers[slot] |= me;
             return (time, write || others == 0);
         }
+        time += self.last_mshrs.wait(now + time);
         time += self
             .memory
             .access(line, now + time, false, &mut counters.memory);
+        self.last_mshrs.take(now + time);
         let (slot, old) = cache.fill(line, mark);
         let had = std::mem::replace(&mut self.sharers[slot], me);
         if let Some((victim, state)) = old {

@@ -368,38 +368,27 @@ impl Model {
     /// Reads a description from a file. A `base` is a built-in name, or a path ending in `.toml`
     /// beside the file.
     pub fn read(path: &Path) -> Result<Self, ModelError> {
-        let name = path.display().to_string();
-        let table = with_base(&name, &read(path)?, path.parent(), BASES_MAX)?;
-        Self::from_table(&name, table)
+        Self::from_table(&path.display().to_string(), read_table(path)?)
     }
 
     /// A built-in name, or the path of a file if it contains a `/` or ends in `.toml`.
     pub fn load(name_or_path: &str) -> Result<Self, ModelError> {
+        Self::from_table(name_or_path, Self::table(name_or_path)?)
+    }
+
+    /// The description that [`Self::load`] reads, the tables of its bases merged in, to be changed
+    /// before [`Self::from_table`] makes a model of it.
+    pub fn table(name_or_path: &str) -> Result<toml::Table, ModelError> {
         if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
-            Self::read(Path::new(name_or_path))
+            read_table(Path::new(name_or_path))
         } else {
-            Self::builtin(name_or_path)
+            let text = Self::builtin_text(name_or_path)?;
+            with_base(name_or_path, text, None, BASES_MAX)
         }
     }
 
-    /// The same machine under page tables of another format, for a guest of another architecture.
-    /// Page sizes that its TLBs do not know are held in pieces.
-    pub fn with_page_tables(mut self, format: &str) -> Result<Self, ModelError> {
-        self.page_tables = format.to_owned();
-        self.format = Some(Format::builtin(format)?);
-        self.check().map_err(|why| ModelError::Machine {
-            name: self.name.clone(),
-            why,
-        })?;
-        Ok(self)
-    }
-
-    /// The page-table format.
-    pub fn format(&self) -> &Format {
-        self.format.as_ref().expect("set by every constructor")
-    }
-
-    fn from_table(name: &str, table: toml::Table) -> Result<Self, ModelError> {
+    /// A model of a whole description, without `base`; `name` is for error messages.
+    pub fn from_table(name: &str, table: toml::Table) -> Result<Self, ModelError> {
         let invalid = |why: String| ModelError::Invalid {
             name: name.to_owned(),
             why,
@@ -410,6 +399,30 @@ impl Model {
         model.format = Some(Format::builtin(&model.page_tables)?);
         model.check().map_err(invalid)?;
         Ok(model)
+    }
+
+    /// The same machine under page tables of another format, for a guest of another architecture.
+    /// Page sizes that its TLBs do not know are held in pieces. Tags that its own architecture's
+    /// kernel would give out (ARM's ASIDs) are not there: the model numbers the address spaces.
+    pub fn with_page_tables(mut self, format: &str) -> Result<Self, ModelError> {
+        if self.page_tables == format {
+            return Ok(self);
+        }
+        self.page_tables = format.to_owned();
+        self.format = Some(Format::builtin(format)?);
+        if self.tag == Tag::Hardware {
+            self.tag = Tag::AddressSpace;
+        }
+        self.check().map_err(|why| ModelError::Machine {
+            name: self.name.clone(),
+            why,
+        })?;
+        Ok(self)
+    }
+
+    /// The page-table format.
+    pub fn format(&self) -> &Format {
+        self.format.as_ref().expect("set by every constructor")
     }
 
     /// What types cannot say.
@@ -567,6 +580,11 @@ fn read(path: &Path) -> Result<String, ModelError> {
     })
 }
 
+fn read_table(path: &Path) -> Result<toml::Table, ModelError> {
+    let name = path.display().to_string();
+    with_base(&name, &read(path)?, path.parent(), BASES_MAX)
+}
+
 /// The table that a text describes, its base's tables merged in.
 fn with_base(
     name: &str,
@@ -597,12 +615,8 @@ fn with_base(
     let mut merged = match folder {
         Some(folder) if base.ends_with(".toml") => {
             let path = folder.join(base);
-            with_base(
-                &path.display().to_string(),
-                &read(&path)?,
-                path.parent(),
-                deep - 1,
-            )?
+            let name = path.display().to_string();
+            with_base(&name, &read(&path)?, path.parent(), deep - 1)?
         }
         _ => with_base(base, Model::builtin_text(base)?, None, deep - 1)?,
     };

@@ -20,6 +20,18 @@ pub struct Geometry {
     pub burst: u64,
 }
 
+impl Geometry {
+    /// Longer than a queue of four conflicts is nobody waited for (see [`Dram::access`]).
+    fn patience(&self) -> u64 {
+        4 * (self.conflict + self.burst)
+    }
+
+    /// The longest that an access can take.
+    pub fn longest(&self) -> u64 {
+        self.patience() + self.conflict + self.burst
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bank {
     /// The open row plus one; 0 for none.
@@ -78,11 +90,7 @@ impl Dram {
             counters.reads += 1;
         }
         let wait = bank.busy_until.saturating_sub(now);
-        let wait = if wait > 4 * (g.conflict + g.burst) {
-            0
-        } else {
-            wait
-        };
+        let wait = if wait > g.patience() { 0 } else { wait };
         bank.busy_until = now + wait + time;
         wait + time + g.burst
     }

@@ -40,6 +40,7 @@ pub(crate) mod hash;
 pub mod machine;
 pub mod memory;
 pub mod metrics;
+mod mshr;
 pub mod order;
 pub mod report;
 pub mod time;

@@ -13,12 +13,14 @@
 //!   other in the buffer overlap.
 //! - A store leaves through a write buffer: it waits for its translation as a load does, but not
 //!   for its line.
-//! - A miss holds one of the cache's MSHRs until its line is there. When all are taken the core
-//!   waits for the first.
+//! - A miss holds one of the MSHRs of the core's own caches until its line is there. When all are
+//!   taken the core waits for the first. A miss of the shared cache takes one of that cache's as
+//!   well, for which all cores compete (`cache.rs`).
 //!
 //! The instructions of a basic block are counted before its accesses, so a position in the reorder
 //! buffer is known to within a block.
 
+use crate::mshr::Mshrs;
 use std::collections::VecDeque;
 
 /// Loads under way that are remembered.
@@ -45,9 +47,7 @@ pub struct Clock {
     look_at: u64,
     rob: u64,
     loads: VecDeque<Load>,
-    /// When each taken MSHR becomes free.
-    mshrs: Vec<u64>,
-    mshr_limit: usize,
+    mshrs: Mshrs,
     /// When the page walker is free.
     walker_free: u64,
     stalls: Stalls,
@@ -76,8 +76,7 @@ impl Clock {
             look_at: u64::MAX,
             rob,
             loads: VecDeque::with_capacity(QUEUE),
-            mshrs: Vec::with_capacity(mshrs),
-            mshr_limit: mshrs,
+            mshrs: Mshrs::new(mshrs, u64::MAX),
             walker_free: 0,
             stalls: Stalls::default(),
         }
@@ -163,15 +162,10 @@ impl Clock {
     }
 
     fn take_mshr(&mut self, latency: u64) {
-        self.mshrs.retain(|&free| free > self.now);
-        if self.mshrs.len() >= self.mshr_limit {
-            if let Some((slot, &free)) = self.mshrs.iter().enumerate().min_by_key(|&(_, t)| t) {
-                self.stalls.data_cache += free - self.now;
-                self.now = free;
-                self.mshrs.swap_remove(slot);
-            }
-        }
-        self.mshrs.push(self.now + latency);
+        let wait = self.mshrs.wait(self.now);
+        self.stalls.data_cache += wait;
+        self.now += wait;
+        self.mshrs.take(self.now + latency);
     }
 
     /// When a page walk that is wanted `after` ticks from now can begin: how long it waits for the

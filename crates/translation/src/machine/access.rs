@@ -39,17 +39,37 @@ struct Found {
     unknown: Option<usize>,
 }
 
+/// What an access asks of the TLBs.
+#[derive(Clone, Copy)]
+struct Asked {
+    kind: AccessKind,
+    /// What a hit ought to give, if that is known.
+    paddr: Option<u64>,
+    /// The access succeeded in the guest.
+    certain: bool,
+}
+
+impl Asked {
+    /// 0 for fetches, 1 for data.
+    fn side(self) -> usize {
+        usize::from(self.kind != AccessKind::Fetch)
+    }
+}
+
+/// A hit of a level: the address that it gives, and the entry.
+struct Hit {
+    paddr: u64,
+    entry: Entry,
+}
+
 /// One lookup: who asks for what.
 struct Lookup<'a> {
     core: &'a Core,
     fixed: &'a Fixed,
     masks: &'a MaskPages,
-    kind: AccessKind,
+    asked: Asked,
     /// The address in the layout of this level.
     vaddr: u64,
-    paddr: Option<u64>,
-    /// The access succeeded in the guest.
-    certain: bool,
     /// Entries of this level are shared by cohort.
     shared: bool,
 }
@@ -84,7 +104,8 @@ impl Lookup<'_> {
                 (_, DomainCheck::Fault) => return Verdict::Deny(Fault::Domain),
             }
         }
-        if self
+        let asked = self.asked;
+        if asked
             .paddr
             .is_some_and(|paddr| tlb.translate(slot, self.vaddr) != paddr)
         {
@@ -95,13 +116,13 @@ impl Lookup<'_> {
                 Verdict::Stale
             };
         }
-        if !checked || self.core.allows(bits, self.kind) {
+        if !checked || self.core.allows(bits, asked.kind) {
             return Verdict::Use;
         }
-        if self.certain {
+        if asked.certain {
             return Verdict::Stale;
         }
-        let cow = by_cohort && !owned && self.kind == AccessKind::Write;
+        let cow = by_cohort && !owned && asked.kind == AccessKind::Write;
         Verdict::Deny(if cow {
             Fault::CopyOnWrite
         } else {
@@ -284,89 +305,95 @@ impl<M: GuestMemory> Machine<M> {
             None if infers => self.expected(core, vaddr),
             given => given,
         };
+        let asked = Asked {
+            kind,
+            paddr: expected,
+            certain,
+        };
         let mut time = 0;
-        let l1_shared = self.fixed.babelfish.as_ref().is_some_and(|fish| !fish.hw);
-        let found = self.look(
-            core, 0, kind, vaddr, expected, certain, l1_shared, &mut time,
-        );
-        if let Some(class) = found.unknown {
-            self.found_private(core, class, vaddr);
-        }
-        if let Some(fault) = found.deny {
-            return Err((fault, time));
-        }
-        if let Some(slot) = found.slot {
-            let this = &mut self.cores[core];
-            this.l1[side].used(slot);
-            let entry = (this.l1[side].attr(slot), this.l1[side].owner(slot));
-            this.count_hit(0, side, entry.0, entry.1, l1_shared);
-            return Ok((this.l1[side].translate(slot, vaddr), time));
+        let l1 = self.level(core, 0, asked, vaddr, &mut time);
+        if let Some(hit) = l1.map_err(|fault| (fault, time))? {
+            return Ok((hit.paddr, time));
         }
         time += self.fixed.tlb_time[0][side];
         let mut shared_vaddr = vaddr;
-        if let Some(fish) = &self.fixed.babelfish {
-            if fish.hw {
-                time += fish.transform;
-                shared_vaddr = self.to_cohort_layout(core, vaddr);
-            }
+        if let Some(fish) = self.fixed.babelfish.as_ref().filter(|fish| fish.hw) {
+            time += fish.transform;
+            shared_vaddr = self.to_cohort_layout(core, vaddr);
         }
-        let l2_shared = self.fixed.babelfish.is_some();
         if !self.cores[core].l2.is_empty() {
-            let mut extra = 0;
-            let found = self.look(
-                core,
-                1,
-                kind,
-                shared_vaddr,
-                expected,
-                certain,
-                l2_shared,
-                &mut extra,
-            );
-            time += extra;
-            if let Some(fish) = self.fixed.babelfish.as_ref().filter(|_| found.long) {
-                time += fish.long;
-                self.cores[core].counters.babelfish.long_accesses += 1;
-            } else {
-                time += self.fixed.tlb_time[1][side];
-            }
-            if let Some(class) = found.unknown {
-                self.found_private(core, class, shared_vaddr);
-            }
-            if let Some(fault) = found.deny {
-                return Err((fault, time));
-            }
-            if let Some(slot) = found.slot {
-                let this = &mut self.cores[core];
-                let index = this.l2_index(side);
-                this.l2[index].used(slot);
-                let (bits, owner) = (this.l2[index].attr(slot), this.l2[index].owner(slot));
-                this.counters.tlb[0][side][size_class(bits)].misses += 1;
-                this.count_hit(1, side, bits, owner, l2_shared);
-                let there = this.l2[index].translate(slot, shared_vaddr);
-                if let Some(entry) = this.l2[index].entry(slot) {
-                    self.fill(core, 0, side, vaddr, shared_vaddr, &entry);
-                }
-                return Ok((there, time));
+            let l2 = self.level(core, 1, asked, shared_vaddr, &mut time);
+            if let Some(hit) = l2.map_err(|fault| (fault, time))? {
+                let class = size_class(hit.entry.attr);
+                self.cores[core].counters.tlb[0][side][class].misses += 1;
+                self.fill(core, 0, side, vaddr, shared_vaddr, &hit.entry);
+                return Ok((hit.paddr, time));
             }
         }
         self.walk_and_fill(core, kind, vaddr, shared_vaddr, paddr, certain, time)
     }
 
-    /// Looks up one level. `time` grows only by what events on the way cost.
-    #[allow(clippy::too_many_arguments)]
+    /// Whether cohorts share the entries of this level (0 for L1).
+    fn shares(&self, level: usize) -> bool {
+        let fish = self.fixed.babelfish.as_ref();
+        fish.is_some_and(|fish| level > 0 || !fish.hw)
+    }
+
+    /// Looks up one level and counts what comes of it. `time` grows by the second level's access
+    /// time and by what events on the way cost: that of the first is hidden if it hits.
+    fn level(
+        &mut self,
+        core: usize,
+        level: usize,
+        asked: Asked,
+        vaddr: u64,
+        time: &mut u64,
+    ) -> Result<Option<Hit>, Fault> {
+        let shared = self.shares(level);
+        let found = self.look(core, level, asked, vaddr, shared, time);
+        if level > 0 {
+            *time += match &self.fixed.babelfish {
+                Some(fish) if found.long => {
+                    self.cores[core].counters.babelfish.long_accesses += 1;
+                    fish.long
+                }
+                _ => self.fixed.tlb_time[level][asked.side()],
+            };
+        }
+        if let Some(class) = found.unknown {
+            self.found_private(core, class, vaddr);
+        }
+        if let Some(fault) = found.deny {
+            return Err(fault);
+        }
+        let this = &mut self.cores[core];
+        let index = this.l2_index(asked.side());
+        let tlb = match level {
+            0 => &mut this.l1[asked.side()],
+            _ => &mut this.l2[index],
+        };
+        let hit = found.slot.and_then(|slot| {
+            tlb.used(slot);
+            let paddr = tlb.translate(slot, vaddr);
+            tlb.entry(slot).map(|entry| Hit { paddr, entry })
+        });
+        if let Some(Hit { entry, .. }) = &hit {
+            this.count_hit(level, asked.side(), entry.attr, entry.owner, shared);
+        }
+        Ok(hit)
+    }
+
+    /// Searches one level. `time` grows only by what events on the way cost.
     fn look(
         &mut self,
         core: usize,
         level: usize,
-        kind: AccessKind,
+        asked: Asked,
         vaddr: u64,
-        paddr: Option<u64>,
-        certain: bool,
         shared: bool,
         time: &mut u64,
     ) -> Found {
-        let side = usize::from(kind != AccessKind::Fetch);
+        let side = asked.side();
         let mut found = Found::default();
         let (mut stale, mut private, mut owned) = (0, 0, 0);
         let mut domain_fault = false;
@@ -382,10 +409,8 @@ impl<M: GuestMemory> Machine<M> {
             core: &self.cores[core],
             fixed: &self.fixed,
             masks: &self.masks,
-            kind,
+            asked,
             vaddr,
-            paddr,
-            certain,
             shared,
         };
         let slot = tlb.find(vaddr, probe, |tlb, slot| {
@@ -410,7 +435,7 @@ impl<M: GuestMemory> Machine<M> {
                     stale += 1;
                     false
                 }
-                Verdict::Deny(Fault::Domain) if certain => {
+                Verdict::Deny(Fault::Domain) if asked.certain => {
                     domain_fault = true;
                     false
                 }
@@ -455,11 +480,7 @@ impl<M: GuestMemory> Machine<M> {
         there: u64,
         entry: &Entry,
     ) {
-        let shared = match (&self.fixed.babelfish, level) {
-            (None, _) => false,
-            (Some(fish), 0) => !fish.hw,
-            (Some(_), _) => true,
-        };
+        let shared = self.shares(level);
         let this = &mut self.cores[core];
         let tag = this.tags[level];
         let owner = this.space;

@@ -157,8 +157,9 @@ fn core(model: &Model) -> Core {
         let level = Assoc::new(part.entries, ways, part.replacement);
         vec![level; model.format().levels() - 1]
     });
-    // One miss may not be under way in more places than the narrowest of them allows.
-    let on_the_way = model.cache.parts().filter(|&(name, _)| name != "l1i");
+    // One miss may not be under way in more places than the narrowest of the core's own allows.
+    let own = |&(name, _): &(&str, &CachePart)| name == "l1d" || name == "l2";
+    let on_the_way = model.cache.parts().filter(own);
     let mshrs = on_the_way.map(|(_, cache)| cache.mshrs).min().unwrap_or(1);
     Core {
         fast: false,
@@ -196,6 +197,7 @@ fn shapes(model: &Model) -> Shapes {
         l1: [shape(&model.cache.l1i), shape(&model.cache.l1d)],
         l2: model.cache.l2.as_ref().map(shape),
         last: model.cache.last.as_ref().map(shape),
+        last_mshrs: model.cache.last.as_ref().map_or(1, |part| part.mshrs),
         line_shift: model.cache.line_bytes.trailing_zeros(),
         walk_in_l1d: model.cache.walker_enters == WalkEntry::L1d,
         snoop: ticks(model, model.cache.snoop_cycles),

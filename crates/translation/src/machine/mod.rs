@@ -244,6 +244,31 @@ impl<M: GuestMemory> Machine<M> {
         counters
     }
 
+    /// The process whose address space a core has, as the source named it; 0 if it did not.
+    pub fn process(&self, core: usize) -> u32 {
+        self.spaces[usize::from(self.cores[core].space)]
+            .identity
+            .process
+    }
+
+    /// The counters of a process since the beginning, on whatever cores it ran, what runs now
+    /// included. All processes that the source did not name have the number 0.
+    pub fn process_counters(&self, process: u32) -> Counters {
+        let mut sum = Counters::default();
+        let of_it = |bucket: &&Bucket| bucket.identity.process == process;
+        for bucket in self.buckets.iter().filter(of_it) {
+            sum.add(&bucket.counters);
+        }
+        for (number, core) in self.cores.iter().enumerate() {
+            if self.process(number) == process {
+                let mut counters = core.counters;
+                core.write_times(&mut counters);
+                sum.add_since(&counters, &core.given);
+            }
+        }
+        sum
+    }
+
     /// The TLBs of a core that serve a level (0 for L1) and side (0 fetch, 1 data), for a census.
     pub(crate) fn tlb(&self, core: usize, level: usize, side: usize) -> Option<&Tlb> {
         let core = &self.cores[core];

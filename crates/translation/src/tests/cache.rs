@@ -28,6 +28,7 @@ fn shapes(walk_in_l1d: bool) -> Shapes {
         l1: [shape(8, 2, 2), shape(8, 2, 2)],
         l2: Some(shape(32, 4, 8)),
         last: Some(shape(128, 4, 32)),
+        last_mshrs: 4096,
         line_shift: 6,
         walk_in_l1d,
         snoop: 5,
@@ -351,4 +352,28 @@ fn page_tables_and_data_push_each_other_out() {
     );
     caches.access(0, Request::Fetch, 0, 0, &mut counters);
     assert_eq!(counters.cache[which::L2].hits, before + 1, "line 0 is not");
+}
+
+#[test]
+fn cores_compete_for_the_mshrs_of_the_shared_cache() {
+    let shapes = Shapes {
+        last_mshrs: 2,
+        memory: Geometry {
+            banks: 64,
+            ..MEMORY
+        },
+        ..shapes(false)
+    };
+    let mut caches = Hierarchy::new(&shapes, 3);
+    let mut counters = Counters::default();
+    let mut read = |caches: &mut Hierarchy, core, line, now| {
+        caches.access(core, Request::Read, line, now, &mut counters)
+    };
+    // 2 + 8 + 32 down to memory, 100 there, each on a bank of its own.
+    assert_eq!(read(&mut caches, 0, 1, 0), 142);
+    assert_eq!(read(&mut caches, 1, 2, 0), 142);
+    // The third core's miss comes at 52 and waits for the first two at 142.
+    assert_eq!(read(&mut caches, 2, 3, 10), 42 + 90 + 100);
+    // A hit in the shared cache needs none.
+    assert_eq!(read(&mut caches, 2, 1, 20), 42);
 }

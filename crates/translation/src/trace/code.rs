@@ -191,7 +191,7 @@ impl<'a> Block<'a> {
     }
 
     /// The first byte of the next event; `None` at the end of the block.
-    #[inline]
+    #[inline(always)]
     pub fn first(&mut self) -> Option<u8> {
         let byte = self.bytes.get(self.next).copied()?;
         self.next += 1;
@@ -204,8 +204,28 @@ impl<'a> Block<'a> {
     }
 
     /// A number.
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self) -> Result<u64, TraceError> {
+        // Up to eight bytes at once: their number changes from access to access and could not be
+        // foretold, so nothing here depends on it but the shift.
+        if let Some(bytes) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
+            let word = u64::from_le_bytes(*bytes);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let last = ends.trailing_zeros();
+                self.next += last as usize / 8 + 1;
+                let value = word & (u64::MAX >> (63 - last)) & 0x7f7f_7f7f_7f7f_7f7f;
+                let value = value & 0x007f_007f_007f_007f | (value & 0x7f00_7f00_7f00_7f00) >> 1;
+                let value = value & 0x0000_3fff_0000_3fff | (value & 0x3fff_0000_3fff_0000) >> 2;
+                return Ok(value & 0x0fff_ffff | (value & 0x0fff_ffff_0000_0000) >> 4);
+            }
+        }
+        self.long_number()
+    }
+
+    /// A number of more than eight bytes, or at the end of the block.
+    #[inline(never)]
+    fn long_number(&mut self) -> Result<u64, TraceError> {
         let mut value = 0;
         let mut shift = 0;
         loop {
@@ -228,7 +248,7 @@ impl<'a> Block<'a> {
     }
 
     /// The rest of an access, whose first byte is given.
-    #[inline]
+    #[inline(always)]
     pub fn access(
         &mut self,
         state: &mut State,
@@ -263,6 +283,7 @@ impl<'a> Block<'a> {
     }
 
     /// A kind of access.
+    #[inline(always)]
     pub fn kind(&mut self, code: u8) -> Result<AccessKind, TraceError> {
         match code {
             0 => Ok(AccessKind::Fetch),
@@ -352,5 +373,40 @@ impl<'a> Block<'a> {
             3 => Mark::RequestEnd { id },
             _ => return Err(self.damaged("a mark is unknown")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every length, at the end of a block and before it, alike.
+    #[test]
+    fn numbers_of_every_length_are_read_as_they_were_written() {
+        let edges = (0..64).flat_map(|bit| {
+            let power = 1u64 << bit;
+            [power - 1, power, power + 1, power | 1 << (bit / 2)]
+        });
+        for value in edges.chain([u64::MAX, u64::MAX - 1, 0x1234_5678_9abc_def0]) {
+            for after in 0..12 {
+                let mut bytes = Vec::new();
+                put(&mut bytes, value);
+                let length = bytes.len();
+                // What follows looks like more of it.
+                bytes.extend(vec![0xff; after]);
+                let mut block = Block::new(&bytes, 0);
+                assert_eq!(block.number().unwrap(), value, "{value:#x}, {after} after");
+                assert_eq!(block.next, length, "{value:#x}, {after} after");
+            }
+            let mut bytes = Vec::new();
+            put(&mut bytes, value);
+            bytes.pop();
+            bytes.iter_mut().for_each(|byte| *byte |= 0x80);
+            assert!(
+                Block::new(&bytes, 0).number().is_err(),
+                "{value:#x} cut off"
+            );
+        }
+        assert!(Block::new(&[0xff; 16], 0).number().is_err());
     }
 }

@@ -35,6 +35,31 @@ fn touch(machine: &mut Machine<SparseMemory>, core: usize, page: u64) {
 }
 
 #[test]
+fn a_process_is_counted_on_every_core_it_runs_on() {
+    let (mut machine, roots) = machine("baseline", 2);
+    for (process, &root) in (10..).zip(&roots) {
+        machine.set_identity(root, Identity { process, cohort: 0 });
+    }
+    let run = |machine: &mut Machine<SparseMemory>, core: usize, root: u64, count: u64| {
+        machine.set_context(core, context(root));
+        machine.instructions(core, count);
+    };
+    run(&mut machine, 0, roots[0], 100);
+    assert_eq!((machine.process(0), machine.process(1)), (10, 0));
+    assert_eq!(machine.process_counters(10).instructions, 100);
+    // It moves; another takes its core, and takes turns with it on its new one.
+    run(&mut machine, 1, roots[0], 20);
+    run(&mut machine, 0, roots[1], 3_000);
+    run(&mut machine, 1, roots[1], 4_000);
+    run(&mut machine, 1, roots[0], 5);
+    let counters = machine.process_counters(10);
+    assert_eq!(counters.instructions, 125);
+    assert!(counters.ticks >= 125 && counters.ticks < 3_000);
+    assert_eq!(machine.process_counters(11).instructions, 7_000);
+    assert_eq!(machine.process_counters(12).instructions, 0);
+}
+
+#[test]
 fn processes_and_cohorts_add_up_to_the_cores() {
     let (mut machine, roots) = machine("baseline", 2);
     machine.set_identity(
