@@ -39,12 +39,32 @@ struct Found {
     unknown: Option<usize>,
 }
 
+/// What a hit ought to give.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// Nobody said: a hit is believed.
+    Anything,
+    /// This physical address.
+    Address(u64),
+    /// Nothing: the process's own tables have no page there, whatever its cohort's have.
+    Absent,
+}
+
+impl Expected {
+    fn contradicts(self, found: u64) -> bool {
+        match self {
+            Expected::Anything => false,
+            Expected::Address(paddr) => found != paddr,
+            Expected::Absent => true,
+        }
+    }
+}
+
 /// What an access asks of the TLBs.
 #[derive(Clone, Copy)]
 struct Asked {
     kind: AccessKind,
-    /// What a hit ought to give, if that is known.
-    paddr: Option<u64>,
+    expected: Expected,
     /// The access succeeded in the guest.
     certain: bool,
 }
@@ -106,8 +126,8 @@ impl Lookup<'_> {
         }
         let asked = self.asked;
         if asked
-            .paddr
-            .is_some_and(|paddr| tlb.translate(slot, self.vaddr) != paddr)
+            .expected
+            .contradicts(tlb.translate(slot, self.vaddr))
         {
             let other = by_cohort && !owned && tlb.owner(slot) != self.core.space;
             return if other {
@@ -302,12 +322,13 @@ impl<M: GuestMemory> Machine<M> {
             .as_ref()
             .is_some_and(|fish| fish.or_pc.is_none());
         let expected = match paddr {
-            None if infers => self.expected(core, vaddr),
-            given => given,
+            Some(paddr) => Expected::Address(paddr),
+            None if infers => self.expected(core, vaddr, certain),
+            None => Expected::Anything,
         };
         let asked = Asked {
             kind,
-            paddr: expected,
+            expected,
             certain,
         };
         let mut time = 0;
@@ -512,14 +533,18 @@ impl<M: GuestMemory> Machine<M> {
     }
 
     /// What a walk without any hardware finds, for an access whose address is not given.
-    fn expected(&self, core: usize, vaddr: u64) -> Option<u64> {
+    fn expected(&self, core: usize, vaddr: u64, certain: bool) -> Expected {
         let vaddr = self.to_cohort_layout(core, vaddr);
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, vaddr);
-        walk.result
-            .ok()
-            .map(|page| page.frame | vaddr & ((1 << page.shift) - 1))
+        match walk.result {
+            Ok(page) => Expected::Address(page.frame | vaddr & ((1 << page.shift) - 1)),
+            // An access that succeeded in the guest though its tables are not there any more (the
+            // kernel changed them since) is not a process without the page.
+            Err(_) if certain => Expected::Anything,
+            Err(_) => Expected::Absent,
+        }
     }
 
     fn check_access(

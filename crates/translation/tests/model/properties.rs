@@ -378,6 +378,29 @@ proptest! {
 }
 
 #[test]
+fn a_page_that_came_after_a_process_left_is_not_its_own() {
+    // GIVEN a process that took a table of its own while a page was absent, and a sibling that
+    // brought the page into the shared table and into the TLB WHEN the first looks there THEN it
+    // finds nothing, though nobody told the model of its private copy.
+    for name in ["babelfish-isca20", "babelfish-isca20-aslr-sw"] {
+        let mut world = World::new(Kind::Cohort);
+        let mut machine =
+            Machine::new(&model(name, Kind::Cohort), CORES, world.memory.clone()).unwrap();
+        world.boot(&mut machine);
+        let vaddr = address(1, PAGES - 1);
+        world.unshare(0, 1);
+        world.fault_in(1, 1, PAGES - 1);
+        let mut attempt = |process: usize| {
+            machine.set_context(0, context(world.roots[process]));
+            machine.attempt(0, AccessKind::Fetch, vaddr)
+        };
+        assert!(attempt(1).is_ok(), "{name}");
+        assert_eq!(attempt(0), Err(Fault::NotPresent), "{name}");
+        assert!(attempt(2).is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn aslr_hw_shares_over_layouts_that_differ() {
     // GIVEN a process whose segment lies 0x5555000 above its cohort's WHEN it fetches there THEN it
     // uses the entry that its sibling brought in at the cohort's address.
