@@ -12,7 +12,9 @@
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
 #include <linux/page-flags.h>
+#include <linux/pgtable.h>
 
+struct file;
 struct mmu_gather;
 struct pid;
 struct pid_namespace;
@@ -83,6 +85,12 @@ static inline bool cohort_active(void)
 static inline bool cohort_copy_files(void)
 {
 	return static_branch_unlikely(&cohort_copy_files_key);
+}
+
+/* Does @mm use any shared PMD table? Callers hold its mmap_lock. */
+static inline bool mm_cohort_upper(struct mm_struct *mm)
+{
+	return unlikely(READ_ONCE(mm->cohort.nr_upper));
 }
 
 /* Does @mm use any shared table? Callers hold its mmap_lock. */
@@ -173,7 +181,53 @@ vm_fault_t cohort_fault(struct vm_fault *vmf);
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
 bool cohort_gup_fast(unsigned int flags);
 
+/* Whole PMD tables (mm/cohort/upper.c). */
+void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
+			  unsigned long end);
+int __cohort_madvise(struct mm_struct *mm, unsigned long start,
+		     unsigned long end);
+bool __cohort_install(pmd_t *pmd, pgtable_t *pte);
+bool __cohort_pmd_shared(pmd_t *pmd);
+
+/* Advice that empties or collapses a range is to come. Returns 0 or -EINTR. */
+static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
+				 unsigned long end, bool concerned)
+{
+	return mm_cohort_upper(mm) && concerned ?
+	       __cohort_madvise(mm, start, end) : 0;
+}
+
+/* Put a new table in an empty entry; false if it lies in a table of @mm's own. */
+static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
+				  pgtable_t *pte)
+{
+	return mm_cohort_upper(mm) && __cohort_install(pmd, pte);
+}
+
+unsigned long __cohort_unmapped_area(struct file *file, unsigned long addr,
+				     unsigned long len, unsigned long pgoff,
+				     unsigned long flags, vm_flags_t vm_flags);
+
+/* A place for shared memory that fills gigabytes, 0 for any. */
+static inline unsigned long
+cohort_unmapped_area(struct mm_struct *mm, struct file *file,
+		     unsigned long addr, unsigned long len, unsigned long pgoff,
+		     unsigned long flags, vm_flags_t vm_flags)
+{
+	if (!cohort_member(mm))
+		return 0;
+	return __cohort_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
+}
+
+/* Does the entry lie in a shared table, in which no huge page is mapped? */
+static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
+{
+	return mm_cohort_upper(mm) && __cohort_pmd_shared(pmd);
+}
+
 /* Unsharing (mm/cohort/unshare.c). */
+int __cohort_unshare_tables(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause);
 int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
 			   unsigned long end, enum cohort_cause cause);
 int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
@@ -184,16 +238,36 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		unsigned long next, struct zap_details *details);
 
 /**
- * cohort_unshare_range() - give a process its own tables in a range
+ * cohort_unshare_tables() - give a process its own last-level tables in a range
  * @mm: whose; its mmap_lock is held
+ * @start: first address
+ * @end: address behind the last
+ * @cause: why, for the counters
+ *
+ * For what changes entries of private memory only: that is never in a shared PMD
+ * table. May sleep.
+ *
+ * Return: 0, or -ENOMEM; then some tables may be private by now, which changes
+ * nothing that a process could see.
+ */
+static inline int cohort_unshare_tables(struct mm_struct *mm,
+					unsigned long start, unsigned long end,
+					enum cohort_cause cause)
+{
+	return mm_cohort(mm) ? __cohort_unshare_tables(mm, start, end, cause) :
+			       0;
+}
+
+/**
+ * cohort_unshare_range() - give a process its own tables in a range
+ * @mm: whose; its mmap_lock is held for writing
  * @start: first address
  * @end: address behind the last
  * @cause: why, for the counters
  *
  * Call before anything is changed (invariant 8). May sleep.
  *
- * Return: 0, or -ENOMEM; then some tables may be private by now, which changes
- * nothing that a process could see.
+ * Return: as cohort_unshare_tables().
  */
 static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
@@ -204,7 +278,7 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 
 /**
  * cohort_unshare_edges() - prepare a range to be unmapped or mapped anew
- * @mm: whose; its mmap_lock is held
+ * @mm: whose; its mmap_lock is held for writing
  * @start: first address
  * @end: address behind the last
  * @cause: why, for the counters
@@ -245,6 +319,7 @@ void __cohort_list_sharers(pmd_t *pmd);
 unsigned int __cohort_users(pmd_t *pmd);
 void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts);
 unsigned long __cohort_borrowed_rss(struct mm_struct *mm);
+unsigned long __cohort_pgtables_bytes(struct mm_struct *mm);
 long __cohort_badness(struct mm_struct *mm);
 bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd);
 
@@ -274,19 +349,27 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 	return mm;
 }
 
+pte_t __cohort_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			   unsigned long addr, pte_t *ptep);
+
 /**
- * cohort_flush() - flush every sharer after entries were cleared or downgraded
- * @pmd: an entry that may point to a shared table, or NULL
- * @start: first address
- * @end: address behind the last
+ * cohort_clear_flush() - clear an entry and flush all who may know it
+ * @vma: the region through which the reverse map came
+ * @pmd: the entry above; the lock of the table is held
+ * @addr: the address
+ * @ptep: the entry
  *
- * The table's lock is held and still protects the entries (invariant 4).
+ * The users of a shared table, this process among them, are flushed at once
+ * (invariant 4).
+ *
+ * Return: the entry as it was.
  */
-static inline void cohort_flush(pmd_t *pmd, unsigned long start,
-				unsigned long end)
+static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep)
 {
-	if (pmd && unlikely(pmd_cohort(*pmd)))
-		__cohort_flush(pmd, start, end);
+	if (unlikely(pmd_cohort(*pmd)))
+		return __cohort_clear_flush(vma->vm_mm, pmd, addr, ptep);
+	return ptep_clear_flush(vma, addr, ptep);
 }
 
 void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
@@ -334,6 +417,12 @@ static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
 	return mm_cohort(mm) ? __cohort_borrowed_rss(mm) : 0;
 }
 
+/* Page tables that no process is charged for but this one is to answer for. */
+static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
+{
+	return mm_cohort_upper(mm) ? __cohort_pgtables_bytes(mm) : 0;
+}
+
 /*
  * For the OOM killer: what to add to the pages that @mm is charged for, so that
  * each user of a table bears an equal part.
@@ -361,6 +450,7 @@ static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 #define PG_COHORT	PG_owner_priv_1
 
 void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
+void __cohort_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
 void __cohort_free_table(struct page *page);
 
 /* A table is given to the gather; false if it was never shared. */
@@ -370,6 +460,15 @@ static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
 	if (likely(!test_bit(PG_COHORT, &page->flags)))
 		return false;
 	__cohort_pte_free_tlb(tlb, page);
+	return true;
+}
+
+static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_pmd_free_tlb(tlb, page);
 	return true;
 }
 
@@ -442,6 +541,38 @@ static inline bool cohort_gup_fast(unsigned int flags)
 	return true;
 }
 
+static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
+				 unsigned long end, bool concerned)
+{
+	return 0;
+}
+
+static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
+				  pgtable_t *pte)
+{
+	return false;
+}
+
+static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
+{
+	return false;
+}
+
+static inline unsigned long
+cohort_unmapped_area(struct mm_struct *mm, struct file *file,
+		     unsigned long addr, unsigned long len, unsigned long pgoff,
+		     unsigned long flags, vm_flags_t vm_flags)
+{
+	return 0;
+}
+
+static inline int cohort_unshare_tables(struct mm_struct *mm,
+					unsigned long start, unsigned long end,
+					enum cohort_cause cause)
+{
+	return 0;
+}
+
 static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
@@ -480,9 +611,10 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 	return mm;
 }
 
-static inline void cohort_flush(pmd_t *pmd, unsigned long start,
-				unsigned long end)
+static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep)
 {
+	return ptep_clear_flush(vma, addr, ptep);
 }
 
 static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
@@ -502,6 +634,11 @@ static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
 	return 0;
 }
 
+static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
+{
+	return 0;
+}
+
 static inline long cohort_badness(struct mm_struct *mm) { return 0; }
 static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 {
@@ -509,6 +646,12 @@ static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 }
 
 static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	return false;
+}
+
+static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
 				       struct page *page)
 {
 	return false;

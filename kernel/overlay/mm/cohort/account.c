@@ -32,17 +32,29 @@ void cohort_count_entry(pte_t pte, unsigned long *counts)
 		counts[mm_counter(pfn_swap_entry_folio(entry))]++;
 }
 
-/* Bring @ct->counts up to date. T's lock is held. */
-void __cohort_count(struct cohort_table *ct)
+/* Add what all entries of a last-level table are charged as to @counts. */
+void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
 {
-	pte_t *ptep = cohort_ptes(ct);
 	int i;
 
+	for (i = 0; i < PTRS_PER_PTE; i++)
+		cohort_count_entry(ptep_get(ptep + i), counts);
+}
+
+/* Bring @ct->counts up to date. The table's lock is held. */
+void __cohort_count(struct cohort_table *ct)
+{
+	int i;
+
+	if (ct->upper) {
+		for (i = 0; i < NR_MM_COUNTERS; i++)
+			ct->counts[i] = get_mm_counter_sum(ct->owner, i);
+		return;
+	}
 	if (ct->counted)
 		return;
 	memset(ct->counts, 0, sizeof(ct->counts));
-	for (i = 0; i < PTRS_PER_PTE; i++)
-		cohort_count_entry(ptep_get(ptep + i), ct->counts);
+	cohort_count_ptes(cohort_ptes(ct), ct->counts);
 	ct->counted = true;
 }
 
@@ -62,15 +74,51 @@ struct mm_struct *__cohort_filler(pmd_t *pmd, unsigned long nr)
 
 unsigned int __cohort_users(pmd_t *pmd)
 {
-	return cohort_ptdesc(*pmd)->pt_cohort->users;
+	return READ_ONCE(cohort_ptdesc(*pmd)->pt_cohort->users);
+}
+
+/* Is this the first of the table's users? The table's lock is held. */
+static bool is_first(struct cohort_table *ct, struct mm_struct *mm)
+{
+	return list_first_entry(&ct->sharers, struct cohort_sharer,
+				in_table)->mm == mm;
 }
 
 bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 {
-	return cohort_ptdesc(*pmd)->pt_cohort->owner == mm;
+	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
+	bool first;
+
+	if (!ct->upper)
+		return ct->owner == mm;
+	/* Charged to an account of its own: any one user will do. */
+	spin_lock(&ct->lock);
+	first = is_first(ct, mm);
+	spin_unlock(&ct->lock);
+	return first;
 }
 
-typedef void (*table_fn)(struct cohort_table *ct, bool owned, void *arg);
+typedef void (*table_fn)(struct cohort_table *ct, struct mm_struct *mm,
+			 void *arg);
+
+static void walk_list(struct list_head *list, struct mm_struct *mm,
+		      table_fn fn, void *arg)
+{
+	struct cohort_sharer *sharer;
+
+	list_for_each_entry_rcu(sharer, list, in_mm) {
+		struct cohort_table *ct = sharer->table;
+		spinlock_t *lock = cohort_table_lock(ct);
+
+		/* RCU keeps record, table and lock; the lock tells if in use. */
+		spin_lock(lock);
+		if (!list_empty(&sharer->in_table)) {
+			__cohort_count(ct);
+			fn(ct, mm, arg);
+		}
+		spin_unlock(lock);
+	}
+}
 
 /*
  * Call @fn for each shared table that @mm uses, with the table's lock held and
@@ -78,30 +126,19 @@ typedef void (*table_fn)(struct cohort_table *ct, bool owned, void *arg);
  */
 static void walk_tables(struct mm_struct *mm, table_fn fn, void *arg)
 {
-	struct cohort_sharer *sharer;
-
 	rcu_read_lock();
-	list_for_each_entry_rcu(sharer, &mm->cohort.tables, in_mm) {
-		struct cohort_table *ct = sharer->table;
-		spinlock_t *ptl = ptlock_ptr(ct->pt);
-
-		/* RCU keeps record, table and lock; the lock tells if in use. */
-		spin_lock(ptl);
-		if (!list_empty(&sharer->in_table)) {
-			__cohort_count(ct);
-			fn(ct, ct->owner == mm, arg);
-		}
-		spin_unlock(ptl);
-	}
+	walk_list(&mm->cohort.uppers, mm, fn, arg);
+	walk_list(&mm->cohort.tables, mm, fn, arg);
 	rcu_read_unlock();
 }
 
-static void add_borrowed(struct cohort_table *ct, bool owned, void *arg)
+static void add_borrowed(struct cohort_table *ct, struct mm_struct *mm,
+			 void *arg)
 {
 	unsigned long *counts = arg;
 	int i;
 
-	for (i = 0; i < NR_MM_COUNTERS && !owned; i++)
+	for (i = 0; i < NR_MM_COUNTERS && ct->owner != mm; i++)
 		counts[i] += ct->counts[i];
 }
 
@@ -119,7 +156,7 @@ unsigned long __cohort_borrowed_rss(struct mm_struct *mm)
 	       counts[MM_SHMEMPAGES];
 }
 
-static void add_part(struct cohort_table *ct, bool owned, void *arg)
+static void add_part(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 {
 	unsigned long sum = 0;
 	long *points = arg;
@@ -127,8 +164,10 @@ static void add_part(struct cohort_table *ct, bool owned, void *arg)
 
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		sum += ct->counts[i];
+	if (ct->upper)
+		sum += mm_pgtables_bytes(ct->owner) / PAGE_SIZE;
 	*points += sum / ct->users;
-	if (owned)
+	if (ct->owner == mm)
 		*points -= sum;
 }
 
@@ -140,33 +179,66 @@ long __cohort_badness(struct mm_struct *mm)
 	return points;
 }
 
-static void add_table(struct cohort_table *ct, bool owned, void *arg)
+static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 {
-	unsigned int *tables = arg;
+	unsigned long *bytes = arg;
+
+	if (ct->upper && is_first(ct, mm))
+		*bytes += mm_pgtables_bytes(ct->owner);
+}
+
+/*
+ * For a PMD table, and the tables in it, the first of its users answers, so that
+ * the sum over all processes is right.
+ */
+unsigned long __cohort_pgtables_bytes(struct mm_struct *mm)
+{
+	unsigned long bytes = 0;
+
+	walk_tables(mm, add_bytes, &bytes);
+	return bytes;
+}
+
+struct tables {
+	unsigned int shared, owned, upper;
+};
+
+static void add_table(struct cohort_table *ct, struct mm_struct *mm, void *arg)
+{
+	struct tables *tables = arg;
+	unsigned int nr = 1;
 
 	if (ct->users < 2)
 		return;
-	tables[0]++;
-	tables[1] += owned;
+	if (ct->upper) {
+		/* All but the PMD table itself. */
+		nr = mm_pgtables_bytes(ct->owner) / PAGE_SIZE - 1;
+		tables->upper++;
+	}
+	tables->shared += nr;
+	if (ct->upper ? is_first(ct, mm) : ct->owner == mm)
+		tables->owned += nr;
 }
 
 /**
  * cohort_count_tables() - how many tables a process shares now
  * @mm: the process
- * @shared: tables that have other users
- * @owned: those of them that @mm is charged for
+ * @shared: last-level tables that have other users
+ * @owned: those of them that @mm is charged for, or answers for
+ * @upper: PMD tables that have other users
  *
  * A table whose last other user has left is not shared, though its entry keeps
  * the mark until the process touches it.
  */
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
-			 unsigned int *owned)
+			 unsigned int *owned, unsigned int *upper)
 {
-	unsigned int tables[2] = {};
+	struct tables tables = {};
 
-	walk_tables(mm, add_table, tables);
-	*shared = tables[0];
-	*owned = tables[1];
+	walk_tables(mm, add_table, &tables);
+	*shared = tables.shared;
+	*owned = tables.owned;
+	*upper = tables.upper;
 }
 
 /*

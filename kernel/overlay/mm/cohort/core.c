@@ -84,7 +84,12 @@ void cohort_set_mode(enum cohort_mode mode)
 
 struct cohort_table *cohort_table_alloc(void)
 {
-	return kmem_cache_alloc(table_cache, GFP_KERNEL_ACCOUNT);
+	struct cohort_table *ct;
+
+	ct = kmem_cache_alloc(table_cache, GFP_KERNEL_ACCOUNT);
+	if (ct)
+		ct->upper = false;
+	return ct;
 }
 
 void cohort_table_free(struct cohort_table *ct)
@@ -96,6 +101,13 @@ void cohort_table_free(struct cohort_table *ct)
 struct cohort_sharer *cohort_sharer_alloc(void)
 {
 	return kmem_cache_alloc(sharer_cache, GFP_KERNEL_ACCOUNT);
+}
+
+/* Returns how many there are: all or, for want of memory, none. */
+unsigned int cohort_sharers_alloc(unsigned int nr, struct cohort_sharer **into)
+{
+	return kmem_cache_alloc_bulk(sharer_cache, GFP_KERNEL_ACCOUNT, nr,
+				     (void **)into);
 }
 
 void cohort_sharer_free(struct cohort_sharer *sharer)
@@ -115,8 +127,10 @@ void cohort_mm_init(struct mm_struct *mm)
 	struct mm_struct *old = current->mm;
 
 	INIT_LIST_HEAD(&mm->cohort.tables);
+	INIT_LIST_HEAD(&mm->cohort.uppers);
 	spin_lock_init(&mm->cohort.lock);
 	mm->cohort.nr_tables = 0;
+	mm->cohort.nr_upper = 0;
 
 	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
 		mm->cohort.id = old->cohort.id;
@@ -143,14 +157,14 @@ struct cohort_sharer *__cohort_find(struct cohort_table *ct,
  * @l: filled in
  *
  * Return: true with both locks held; false with none if the entry does not
- * point to a shared table.
+ * point to a shared table, or only as one of a shared PMD table.
  */
 bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 {
 	struct ptdesc *pt;
 
 	l->pml = pmd_lock(mm, pmd);
-	if (!pmd_cohort(*pmd)) {
+	if (!pmd_cohort(*pmd) || arch_pmd_cohort_upper(*pmd)) {
 		spin_unlock(l->pml);
 		return false;
 	}
@@ -200,7 +214,7 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
 	p4d_t *p4d;
-	pud_t *pud;
+	pud_t *pud, entry;
 
 	*next = pgd_addr_end(addr, end);
 	if (pgd_none(*pgd))
@@ -211,7 +225,9 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 		return NULL;
 	pud = pud_offset(p4d, addr);
 	*next = pud_addr_end(addr, end);
-	if (pud_none(*pud) || pud_leaf(*pud))
+	entry = READ_ONCE(*pud);
+	/* A huge page may be on its way to another place. */
+	if (!pud_present(entry) || pud_leaf(entry))
 		return NULL;
 	*next = pmd_addr_end(addr, end);
 	return pmd_offset(pud, addr);
@@ -228,19 +244,37 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
 		   struct mm_struct *mm, pmd_t *pmd)
 {
-	sharer->table = ct;
-	sharer->mm = mm;
-	sharer->pmd = pmd;
-	list_add_tail(&sharer->in_table, &ct->sharers);
-	ct->users++;
+	__cohort_join_table(ct, sharer, mm, pmd);
+	cohort_join_mm(mm, &sharer, 1);
+}
+
+/**
+ * cohort_join_mm() - put tables that a process uses on its list
+ * @mm: the process
+ * @sharers: its use of them; others' are passed over
+ * @nr: how many
+ */
+void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
+		    unsigned int nr)
+{
+	unsigned int i, joined = 0;
 
 	spin_lock(&mm->cohort.lock);
-	list_add_rcu(&sharer->in_mm, &mm->cohort.tables);
-	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables + 1);
+	for (i = 0; i < nr; i++) {
+		struct list_head *list = &mm->cohort.tables;
+
+		if (sharers[i]->mm != mm)
+			continue;
+		if (sharers[i]->table->upper)
+			list = &mm->cohort.uppers;
+		list_add_rcu(&sharers[i]->in_mm, list);
+		joined++;
+	}
+	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables + joined);
 	spin_unlock(&mm->cohort.lock);
 }
 
-static void unlink_sharer(struct cohort_sharer *sharer)
+void cohort_unlink_sharer(struct cohort_sharer *sharer)
 {
 	struct mm_struct *mm = sharer->mm;
 
@@ -288,7 +322,7 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 
 	VM_WARN_ON_ONCE_MM(ct->users < 2, mm);
 	ct->users--;
-	unlink_sharer(sharer);
+	cohort_unlink_sharer(sharer);
 	if (ct->owner == mm)
 		hand_over(ct);
 }
@@ -352,11 +386,11 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
 	trace_cohort_adopt(sharer->mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
-	if (!dying)
+	if (!dying && !ct->copied)
 		__drop_exclusive(ct, sharer->mm);
 	ct->pt->pt_cohort = NULL;
 	arch_pmd_clear_cohort(sharer->pmd);
-	unlink_sharer(sharer);
+	cohort_unlink_sharer(sharer);
 	kfree_rcu(ct, rcu);
 }
 
@@ -379,6 +413,16 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 	 * ran.)
 	 */
 	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
+
+	if (mm_cohort_upper(mm)) {
+		/* The reaper walks what is mapped of files for reading. */
+		mmap_write_lock(mm);
+		while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
+							  struct cohort_sharer,
+							  in_mm)))
+			__cohort_leave_upper(sharer, false);
+		mmap_write_unlock(mm);
+	}
 
 	while ((sharer = list_first_entry_or_null(&mm->cohort.tables,
 						  struct cohort_sharer,
@@ -422,6 +466,12 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 
 	if (flags & ZAP_FLAG_MAPPING)
 		return false;
+	/*
+	 * Who unmaps has left the PMD table before. Advice may have been
+	 * overtaken by a fork: nothing that it throws away would be lost.
+	 */
+	if (arch_pmd_cohort_upper(*pmd))
+		return true;
 	if (!cohort_lock(mm, pmd, &l))
 		return pmd_none(*pmd);
 	if (flags & ZAP_FLAG_KEEP_SHARED) {
@@ -488,12 +538,32 @@ void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 	tlb_remove_table(tlb, page);
 }
 
+/* Its record is gone; this is what free_table_rcu() is to know. */
+#define COHORT_WAS_UPPER	((struct cohort_table *)1UL)
+
+/**
+ * __cohort_pmd_free_tlb() - the same for an empty PMD table
+ * @tlb: the gather of its last user
+ * @page: the table
+ */
+void __cohort_pmd_free_tlb(struct mmu_gather *tlb, struct page *page)
+{
+	paravirt_release_pmd(page_to_pfn(page));
+	page_ptdesc(page)->pt_cohort = COHORT_WAS_UPPER;
+	tlb_remove_table(tlb, page);
+}
+
 static void free_table_rcu(struct rcu_head *head)
 {
 	struct ptdesc *pt = container_of(head, struct ptdesc, pt_rcu_head);
 
 	clear_bit(PG_COHORT, &pt->__page_flags);
-	pagetable_pte_dtor(pt);
+	if (pt->pt_cohort == COHORT_WAS_UPPER) {
+		pt->pt_cohort = NULL;
+		pagetable_pmd_dtor(pt);
+	} else {
+		pagetable_pte_dtor(pt);
+	}
 	pagetable_free(pt);
 }
 

@@ -18,6 +18,10 @@ static bool fault_through_table(struct vm_fault *vmf)
 {
 	swp_entry_t entry;
 
+	/* No region in a shared PMD table has private pages. */
+	if (arch_pmd_cohort_upper(pmdp_get_lockless(vmf->pmd)))
+		return true;
+
 	if (vmf->flags & (FAULT_FLAG_WRITE | FAULT_FLAG_UNSHARE))
 		return !is_cow_mapping(vmf->vma->vm_flags) &&
 		       arch_pmd_cohort_write(pmdp_get_lockless(vmf->pmd));

@@ -3,17 +3,71 @@
  * Shared page tables: flushing the users of a table, and nobody else.
  */
 #include <linux/mm.h>
+#include <linux/percpu.h>
 
-#include <asm/tlbflush.h>
+#include <asm/cohort_tlb.h>
 
 #include "internal.h"
 
-/* T's lock is held. Invariant 4. */
+/*
+ * Up to this many users are flushed one by one, each only the range. For more,
+ * one round of interrupts for all costs less than keeping the rest of a TLB is
+ * worth.
+ */
+#define COHORT_FLUSH_SINGLY	3
+
+/* Too large for the stack; used with T's lock held, so without preemption. */
+static DEFINE_PER_CPU(struct arch_tlbflush_unmap_batch, flush_batch);
+
+/*
+ * The table's lock is held, which protects the list, and interrupts are on.
+ * Users that run nowhere are told by their generation, when they are switched
+ * to; a processor is interrupted once, and only if it runs a user.
+ */
+static void flush_sharers(struct cohort_table *ct, unsigned long start,
+			  unsigned long end)
+{
+	struct arch_tlbflush_unmap_batch *batch;
+	struct cohort_sharer *sharer;
+
+	if (ct->users <= COHORT_FLUSH_SINGLY) {
+		list_for_each_entry(sharer, &ct->sharers, in_table)
+			flush_tlb_mm_range(sharer->mm, start, end, PAGE_SHIFT,
+					   false);
+		return;
+	}
+	batch = get_cpu_ptr(&flush_batch);
+	list_for_each_entry(sharer, &ct->sharers, in_table)
+		arch_cohort_add_flush(batch, sharer->mm);
+	arch_tlbbatch_flush(batch);
+	put_cpu_ptr(&flush_batch);
+}
+
+/* The lock of the last-level table is held. Invariant 4. */
 void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
-	struct cohort_sharer *sharer;
 
-	list_for_each_entry(sharer, &ct->sharers, in_table)
-		flush_tlb_mm_range(sharer->mm, start, end, PAGE_SHIFT, false);
+	if (!ct->upper) {
+		flush_sharers(ct, start, end);
+		return;
+	}
+	/*
+	 * Pairs with the barrier in cohort_share_upper(): whoever is not on the
+	 * list yet will find the entries as they are now.
+	 */
+	smp_mb();
+	spin_lock(&ct->lock);
+	flush_sharers(ct, start, end);
+	spin_unlock(&ct->lock);
+}
+
+pte_t __cohort_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			   unsigned long addr, pte_t *ptep)
+{
+	pte_t pte = ptep_get_and_clear(mm, addr, ptep);
+
+	if (pte_present(pte))
+		__cohort_flush(pmd, addr, addr + PAGE_SIZE);
+	return pte;
 }

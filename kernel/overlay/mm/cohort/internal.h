@@ -10,13 +10,17 @@
 #include <linux/swap.h>
 
 /**
- * struct cohort_table - a last-level page table used by several processes
- * @pt: the table's page; its lock protects all fields
+ * struct cohort_table - a page table used by several processes
+ * @pt: the table's page; its lock protects all fields, if of the last level
  * @addr: the first address that the table maps, the same in all users
  * @users: how many processes' upper-level entries point to it
- * @owner: the user that is charged for the table and all it maps
+ * @upper: a PMD table, see mm/cohort/upper.c
+ * @lock: protects @users and @sharers of a PMD table
+ * @owner: the user that is charged for the table and all it maps; of a PMD table
+ *	   an account of its own
  * @counts: what @owner is charged for its entries; valid if @counted
  * @counted: no entry has changed since @counts were taken
+ * @copied: a user has copied the table, so none of its pages is exclusive
  * @sharers: a &struct cohort_sharer for each user
  * @rcu: readers of an mm's list of tables may hold a pointer
  *
@@ -27,7 +31,10 @@ struct cohort_table {
 	struct ptdesc *pt;
 	unsigned long addr;
 	unsigned int users;
+	bool upper;
 	bool counted;
+	bool copied;
+	spinlock_t lock;
 	struct mm_struct *owner;
 	unsigned long counts[NR_MM_COUNTERS];
 	struct list_head sharers;
@@ -38,15 +45,19 @@ struct cohort_table {
  * struct cohort_sharer - one process's use of one shared table
  * @table: the table
  * @mm: the process
- * @pmd: its upper-level entry
+ * @pmd: its upper-level entry for a last-level table
+ * @pud: its upper-level entry for a PMD table
  * @in_table: in @table->sharers, under the table's lock; empty once it has left
- * @in_mm: in @mm->cohort.tables, under @mm->cohort.lock; read under RCU
+ * @in_mm: in @mm->cohort.tables or uppers, under @mm->cohort.lock; read under RCU
  * @rcu: for readers of @in_mm
  */
 struct cohort_sharer {
 	struct cohort_table *table;
 	struct mm_struct *mm;
-	pmd_t *pmd;
+	union {
+		pmd_t *pmd;
+		pud_t *pud;
+	};
 	struct list_head in_table;
 	struct list_head in_mm;
 	struct rcu_head rcu;
@@ -75,18 +86,35 @@ void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);
 struct cohort_table *cohort_table_alloc(void);
 void cohort_table_free(struct cohort_table *ct);
 struct cohort_sharer *cohort_sharer_alloc(void);
+unsigned int cohort_sharers_alloc(unsigned int nr, struct cohort_sharer **into);
 void cohort_sharer_free(struct cohort_sharer *sharer);
 
 void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
 		   struct mm_struct *mm, pmd_t *pmd);
+void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
+		    unsigned int nr);
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying);
 
 void __cohort_count(struct cohort_table *ct);
 void cohort_count_entry(pte_t pte, unsigned long *counts);
+void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
-			 unsigned int *owned);
+			 unsigned int *owned, unsigned int *upper);
+void cohort_unlink_sharer(struct cohort_sharer *sharer);
+
+/* The first half of __cohort_join(); cohort_join_mm() is the other. */
+static inline void __cohort_join_table(struct cohort_table *ct,
+				       struct cohort_sharer *sharer,
+				       struct mm_struct *mm, pmd_t *pmd)
+{
+	sharer->table = ct;
+	sharer->mm = mm;
+	sharer->pmd = pmd;
+	list_add_tail(&sharer->in_table, &ct->sharers);
+	ct->users++;
+}
 
 static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
 {
@@ -96,6 +124,12 @@ static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
 static inline pte_t *cohort_ptes(struct cohort_table *ct)
 {
 	return (pte_t *)ptdesc_address(ct->pt);
+}
+
+/* What protects the users of a table. */
+static inline spinlock_t *cohort_table_lock(struct cohort_table *ct)
+{
+	return ct->upper ? &ct->lock : ptlock_ptr(ct->pt);
 }
 
 struct cohort_sharer *__cohort_find(struct cohort_table *ct,
@@ -124,6 +158,11 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		   enum cohort_cause cause);
 pte_t cohort_swp_shared(pte_t pte);
 bool cohort_vma_shareable(vm_flags_t flags);
+bool cohort_region_shareable(struct vm_area_struct *vma);
+
+int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
+		       unsigned long addr);
+void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 
 #endif /* _MM_COHORT_INTERNAL_H */

@@ -10,20 +10,22 @@
 
 /**
  * cohort_prctl_set() - make the caller a zygote, or stop to be one
- * @flags: PR_COHORT_ZYGOTE, PR_COHORT_KEEP_EXEC; 0 ends sharing at later forks
+ * @flags: PR_COHORT_ZYGOTE, and with it PR_COHORT_KEEP_EXEC, PR_COHORT_KEEP_IDS;
+ *	   0 ends sharing at later forks
  *
  * Recorded in every mode and heeded in mode "optin". Needs no privilege: it
  * changes how the caller's own children are made.
  *
- * Return: 0, -EINVAL for unknown flags or KEEP_EXEC alone, -EINTR.
+ * Return: 0, -EINVAL for unknown flags or none that shares, -EINTR.
  */
 long cohort_prctl_set(unsigned long flags)
 {
 	struct mm_struct *mm = current->mm;
 
-	if (flags & ~(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC))
+	if (flags & ~(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC |
+		      PR_COHORT_KEEP_IDS))
 		return -EINVAL;
-	if (flags == PR_COHORT_KEEP_EXEC)
+	if (flags && !(flags & PR_COHORT_ZYGOTE))
 		return -EINVAL;
 	if (flags)
 		cohort_activate();

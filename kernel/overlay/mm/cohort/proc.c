@@ -24,19 +24,21 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 {
 	unsigned long borrowed[NR_MM_COUNTERS] = {};
 	struct mm_struct *mm = get_task_mm(task);
-	unsigned int shared = 0, owned = 0;
+	unsigned int shared = 0, owned = 0, upper = 0;
 	u8 flags;
 
 	if (!mm)
 		return 0;
 	flags = READ_ONCE(mm->cohort.flags);
 	cohort_borrowed(mm, borrowed);
-	cohort_count_tables(mm, &shared, &owned);
+	cohort_count_tables(mm, &shared, &owned, &upper);
 	seq_printf(m, "Cohort:\t%llu\n", mm->cohort.id);
 	seq_printf(m, "Zygote:\t%d\n", !!(flags & PR_COHORT_ZYGOTE));
 	seq_printf(m, "KeepExec:\t%d\n", !!(flags & PR_COHORT_KEEP_EXEC));
+	seq_printf(m, "KeepIds:\t%d\n", !!(flags & PR_COHORT_KEEP_IDS));
 	seq_printf(m, "SharedTables:\t%u\n", shared);
 	seq_printf(m, "OwnedTables:\t%u\n", owned);
+	seq_printf(m, "SharedPmdTables:\t%u\n", upper);
 	seq_printf(m, "BorrowedAnon:\t%lu kB\n",
 		   borrowed[MM_ANONPAGES] << (PAGE_SHIFT - 10));
 	seq_printf(m, "BorrowedFile:\t%lu kB\n",

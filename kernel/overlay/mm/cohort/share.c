@@ -43,7 +43,8 @@ bool cohort_vma_shareable(vm_flags_t flags)
 	return !(flags & COHORT_NEVER_SHARED);
 }
 
-static bool vma_shareable(struct vm_area_struct *vma)
+/* The same for a region, whatever is known of it beside its flags. */
+bool cohort_region_shareable(struct vm_area_struct *vma)
 {
 	vm_flags_t flags = vma->vm_flags;
 
@@ -96,106 +97,159 @@ static bool __maybe_pinned(struct ptdesc *pt)
 	return false;
 }
 
-/*
- * Returns 1 if the child uses the table now, 0 if its entries are to be copied
- * as without us, or -ENOMEM.
+/**
+ * struct share - sharing the tables of a range on their way
+ * @cf: the fork
+ * @cow: a region in the range is private memory
+ * @pinned: a page of the parent may be pinned
+ * @table: a record for a table that is not shared yet, or NULL
+ * @pooled: how many of @pool are there
+ * @pool: records of users, made ahead
  */
-static int share_table(struct cohort_fork *cf, pmd_t *dst_pmd, pmd_t *src_pmd,
-		       unsigned long base, bool cow)
+struct share {
+	struct cohort_fork *cf;
+	bool cow;
+	bool pinned;
+	struct cohort_table *table;
+	unsigned int pooled;
+	struct cohort_sharer *pool[16];
+};
+
+/* Make the records that up to @nr tables need, or some of them. */
+static int fill_pool(struct share *s, unsigned int nr, bool first)
 {
-	struct mm_struct *dst_mm = cf->mm, *src_mm = cf->oldmm;
-	struct cohort_sharer *child, *parent = NULL;
-	struct cohort_table *ct = NULL;
-	bool first = !pmd_cohort(*src_pmd);
-	spinlock_t *pml, *ptl;
+	unsigned int want = min(nr + first, ARRAY_SIZE(s->pool));
+
+	if (s->pooled < 1 + first)
+		s->pooled += cohort_sharers_alloc(want - s->pooled,
+						  s->pool + s->pooled);
+	if (first && !s->table)
+		s->table = cohort_table_alloc();
+	return s->pooled < 1 + first || (first && !s->table) ? -ENOMEM : 0;
+}
+
+static void drop_pool(struct share *s)
+{
+	while (s->pooled)
+		cohort_sharer_free(s->pool[--s->pooled]);
+	cohort_table_free(s->table);
+}
+
+/*
+ * Give the parent's own table a record, so that others may join. The entry's lock
+ * and T's are held, the record and a sharer for the parent are there.
+ */
+static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
+			unsigned long base)
+{
+	struct mm_struct *mm = s->cf->oldmm;
+	struct cohort_table *ct = s->table;
+
+	s->table = NULL;
+	ct->pt = pt;
+	ct->addr = base;
+	ct->users = 0;
+	ct->counted = false;
+	ct->copied = false;
+	ct->owner = mm;
+	INIT_LIST_HEAD(&ct->sharers);
+	cohort_mark_table(pt, ct);
+	/*
+	 * From here no store goes through this entry; what TLBs still allow ends
+	 * with the flush at the end of dup_mmap(), before the child can run.
+	 */
+	arch_pmd_set_cohort(src_pmd, s->cow);
+	__cohort_join(ct, s->pool[--s->pooled], mm, src_pmd);
+}
+
+/*
+ * Share the table of one entry, whose lock is held. Returns 1 if the child uses
+ * the table now; 0 if its entries are to be copied as without us; -EAGAIN if a
+ * record is to be made first.
+ */
+static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
+		       unsigned long base)
+{
+	struct cohort_fork *cf = s->cf;
+	pmd_t entry = *src_pmd;
+	struct cohort_table *ct;
 	struct ptdesc *pt;
-	pmd_t entry;
-	int ret = 0;
+	spinlock_t *ptl;
 
-	child = cohort_sharer_alloc();
-	if (!child)
-		return -ENOMEM;
-	if (first) {
-		parent = cohort_sharer_alloc();
-		ct = cohort_table_alloc();
-		if (!parent || !ct) {
-			ret = -ENOMEM;
-			goto out_free;
-		}
-	}
-
-	pml = pmd_lock(src_mm, src_pmd);
-	entry = *src_pmd;
 	/* File collapse needs no lock of ours, and may have taken the table. */
-	if (pmd_none(entry) || pmd_leaf(entry) || pmd_bad(entry)) {
-		spin_unlock(pml);
-		goto out_free;
-	}
+	if (pmd_none(entry) || pmd_leaf(entry) || pmd_bad(entry))
+		return 0;
+	/* One of a shared PMD table that this child cannot use. */
+	if (pmd_cohort(entry) && arch_pmd_cohort_upper(entry))
+		return 0;
+	if (!pmd_cohort(entry) && (!s->table || s->pooled < 2))
+		return -EAGAIN;
+
 	pt = cohort_ptdesc(entry);
 	ptl = ptlock_ptr(pt);
 	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
-
-	if (first) {
-		/*
-		 * Order the increment of write_protect_seq before the test:
-		 * pairs with GUP-fast, which sets the flag, then reads the
-		 * sequence count.
-		 */
-		smp_mb();
-		if (test_bit(MMF_HAS_PINNED, &src_mm->flags) &&
-		    __maybe_pinned(pt)) {
+	if (!pmd_cohort(entry)) {
+		if (s->pinned && __maybe_pinned(pt)) {
 			spin_unlock(ptl);
-			spin_unlock(pml);
-			goto out_free;
+			return 0;
 		}
-		ct->pt = pt;
-		ct->addr = base;
-		ct->users = 0;
-		ct->counted = false;
-		ct->owner = src_mm;
-		INIT_LIST_HEAD(&ct->sharers);
-		cohort_mark_table(pt, ct);
-		/*
-		 * From here no store goes through this entry; what TLBs still
-		 * allow ends with the flush at the end of dup_mmap(), before
-		 * the child can run.
-		 */
-		arch_pmd_set_cohort(src_pmd, cow);
-		__cohort_join(ct, parent, src_mm, src_pmd);
-		parent = NULL;
+		begin_table(s, pt, src_pmd, base);
 	} else {
-		ct = pt->pt_cohort;
-		VM_WARN_ON_ONCE(cow && arch_pmd_cohort_write(entry));
+		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry));
 	}
-	__cohort_join(ct, child, dst_mm, dst_pmd);
-	child = NULL;
-	entry = *src_pmd;
+	ct = pt->pt_cohort;
+	__cohort_join_table(ct, s->pool[--s->pooled], cf->mm, dst_pmd);
+	trace_cohort_share(cf->oldmm, cf->mm, base, ct->users);
+	spin_unlock(ptl);
 
-	/* Invariant 7: swapoff finds every user of a table with swap entries. */
-	if (!list_empty(&src_mm->mmlist) && list_empty(&dst_mm->mmlist)) {
+	/* The child does not run yet; the reverse map can only look. */
+	set_pmd(dst_pmd, *src_pmd);
+	return 1;
+}
+
+/*
+ * Share the tables of neighbouring entries, as far as the records go. Returns how
+ * many were shared. @stop tells of the next: 0 if it is not to be shared, -EAGAIN
+ * if it needs more records.
+ */
+static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
+			      unsigned long base, unsigned long end, int *stop)
+{
+	struct mm_struct *dst_mm = s->cf->mm, *src_mm = s->cf->oldmm;
+	unsigned int nr = 0, had = s->pooled;
+	spinlock_t *pml;
+
+	/* GUP-fast must not pin a page meanwhile (invariant 9). */
+	raw_write_seqcount_begin(&src_mm->write_protect_seq);
+	/*
+	 * Order the increment before the test: pairs with GUP-fast, which sets
+	 * the flag, then reads the sequence count.
+	 */
+	smp_mb();
+	s->pinned = test_bit(MMF_HAS_PINNED, &src_mm->flags);
+
+	pml = pmd_lock(src_mm, src_pmd);
+	for (*stop = -EAGAIN; s->pooled && base < end; base += PMD_SIZE, nr++) {
+		*stop = share_table(s, dst_pmd + nr, src_pmd + nr, base);
+		if (*stop <= 0)
+			break;
+	}
+	spin_unlock(pml);
+	raw_write_seqcount_end(&src_mm->write_protect_seq);
+
+	cohort_join_mm(dst_mm, s->pool + s->pooled, had - s->pooled);
+	/*
+	 * Invariant 7: swapoff finds every user of a table with swap entries.
+	 * Entries that are put there from now on list the child themselves.
+	 */
+	if (nr && !list_empty(&src_mm->mmlist) && list_empty(&dst_mm->mmlist)) {
 		spin_lock(&mmlist_lock);
 		if (list_empty(&dst_mm->mmlist))
 			list_add(&dst_mm->mmlist, &init_mm.mmlist);
 		spin_unlock(&mmlist_lock);
 	}
-	trace_cohort_share(src_mm, dst_mm, base, ct->users);
-	ct = NULL;
-	spin_unlock(ptl);
-	spin_unlock(pml);
-
-	/* The child does not run yet; only the reverse map can look. */
-	pml = pmd_lock(dst_mm, dst_pmd);
-	set_pmd(dst_pmd, entry);
-	spin_unlock(pml);
-	count_vm_event(COHORT_PTP_SHARED);
-	ret = 1;
-
-out_free:
-	cohort_sharer_free(child);
-	cohort_sharer_free(parent);
-	if (first)
-		cohort_table_free(ct);
-	return ret;
+	count_vm_events(COHORT_PTP_SHARED, nr);
+	return nr;
 }
 
 /* The child's entry that maps @addr. */
@@ -225,9 +279,11 @@ static int copy_range(struct cohort_fork *cf, unsigned long start,
 	struct vm_area_struct *dst, *src;
 	int err;
 
+	if (start >= end)
+		return 0;
 	for_each_vma_range(vmi, dst, end) {
 		src = vma_lookup(cf->oldmm, dst->vm_start);
-		if (!vma_shareable(src))
+		if (!cohort_region_shareable(src))
 			continue;
 		err = copy_page_subrange(dst, src, max(start, src->vm_start),
 					 min(end, src->vm_end));
@@ -241,44 +297,60 @@ static int copy_range(struct cohort_fork *cf, unsigned long start,
 static int share_range(struct cohort_fork *cf, unsigned long start,
 		       unsigned long end, bool cow)
 {
+	struct share s = { .cf = cf, .cow = cow };
 	unsigned long addr, next, copied = start;
-	pmd_t *src_pmd = NULL, *dst_pmd = NULL;
-	int ret;
+	pmd_t *src_pmd, *dst_pmd;
+	int ret = 0, stop;
 
-	for (addr = start; addr < end; addr = next) {
-		if (src_pmd && (addr & ~PUD_MASK)) {
-			/* The neighbour, in the same table of entries. */
-			src_pmd++;
-			if (dst_pmd)
-				dst_pmd++;
-			next = addr + PMD_SIZE;
-		} else {
-			src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
-			dst_pmd = NULL;
+	for (addr = start; addr < end && !ret; addr = next) {
+		/* Up to the end of this table of entries. */
+		unsigned long edge = pud_addr_end(addr, end);
+
+		next = edge;
+		if (!cow) {
+			ret = cohort_share_upper(cf->mm, cf->oldmm, addr);
+			if (ret < 0)
+				break;
+			if (ret) {
+				ret = copy_range(cf, copied, addr);
+				copied = next;
+				continue;
+			}
 		}
-		if (!src_pmd || pmd_none(pmdp_get_lockless(src_pmd)))
+		src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
+		dst_pmd = NULL;
+		if (!src_pmd)
 			continue;
-		if (!dst_pmd)
-			dst_pmd = alloc_pmd(cf->mm, addr);
-		if (!dst_pmd)
-			return -ENOMEM;
-		/* GUP-fast must not pin a page meanwhile (invariant 9). */
-		raw_write_seqcount_begin(&cf->oldmm->write_protect_seq);
-		ret = share_table(cf, dst_pmd, src_pmd, addr, cow);
-		raw_write_seqcount_end(&cf->oldmm->write_protect_seq);
-		if (ret < 0)
-			return ret;
-		if (!ret)
-			continue;
-		if (copied < addr) {
-			ret = copy_range(cf, copied, addr);
+		for (next = addr; next < edge;) {
+			unsigned int i = (next - addr) >> PMD_SHIFT, nr;
+			pmd_t entry = pmdp_get_lockless(src_pmd + i);
+
+			if (pmd_none(entry)) {
+				next += PMD_SIZE;
+				continue;
+			}
+			if (!dst_pmd)
+				dst_pmd = alloc_pmd(cf->mm, addr);
+			ret = dst_pmd ? fill_pool(&s, (edge - next) >> PMD_SHIFT,
+						  !pmd_cohort(entry)) : -ENOMEM;
 			if (ret)
-				return ret;
+				break;
+			nr = share_run(&s, dst_pmd + i, src_pmd + i, next, edge,
+				       &stop);
+			if (nr) {
+				ret = copy_range(cf, copied, next);
+				if (ret)
+					break;
+				next += nr * PMD_SIZE;
+				copied = next;
+			}
+			/* Huge pages, or a page that may be pinned. */
+			if (!stop)
+				next += PMD_SIZE;
 		}
-		copied = next;
 	}
-	/* Huge pages, and tables with a page that may be pinned. */
-	return copied < end ? copy_range(cf, copied, end) : 0;
+	drop_pool(&s);
+	return ret ?: copy_range(cf, copied, end);
 }
 
 /*
@@ -353,7 +425,7 @@ int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 	if (!vma)
 		return 0;
 	cf->prev = vma;
-	cf->shareable = vma_shareable(vma);
+	cf->shareable = cohort_region_shareable(vma);
 	cf->refused |= !cf->shareable;
 	cf->cow |= is_cow_mapping(vma->vm_flags);
 	return 0;
@@ -378,8 +450,8 @@ int __cohort_leave_timens(struct mm_struct *mm)
 	for_each_vma(vmi, vma) {
 		if (!arch_vma_is_vdso(vma))
 			continue;
-		err = cohort_unshare_range(mm, vma->vm_start, vma->vm_end,
-					   COHORT_CHANGE);
+		err = cohort_unshare_tables(mm, vma->vm_start, vma->vm_end,
+					    COHORT_CHANGE);
 		if (err)
 			break;
 	}

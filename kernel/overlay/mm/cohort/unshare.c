@@ -43,6 +43,7 @@ struct copy {
 	struct mm_struct *mm;
 	unsigned long addr;		/* of the entry at hand */
 	unsigned long counts[NR_MM_COUNTERS];
+	unsigned long left[NR_MM_COUNTERS];	/* in the table, not copied */
 	unsigned long copied;
 	swp_entry_t full;		/* its count needs a continuation */
 };
@@ -60,8 +61,10 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 	page = pte_page(pte);
 	folio = page_folio(page);
 	if (!cohort_pte_wanted(pte, folio_test_anon(folio),
-			       READ_ONCE(cohort_copy)))
+			       READ_ONCE(cohort_copy))) {
+		c->left[mm_counter(folio)]++;
 		return __pte(0);
+	}
 
 	folio_get(folio);
 	folio_dup_file_rmap_pte(folio, page);
@@ -167,6 +170,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 	int i, err;
 
 	memset(c->counts, 0, sizeof(c->counts));
+	memset(c->left, 0, sizeof(c->left));
 	c->copied = 0;
 	c->addr = ct->addr;
 
@@ -191,6 +195,11 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 		set_pte_at(c->mm, c->addr, dst + i, new);
 		c->copied++;
 	}
+	/* What the next owner is to be charged for, see hand_over(). */
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		ct->counts[i] = c->counts[i] + c->left[i];
+	ct->counted = true;
+	ct->copied = true;
 	return 0;
 }
 
@@ -296,8 +305,8 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	return err ? -ENOMEM : 0;
 }
 
-int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
-			   unsigned long end, enum cohort_cause cause)
+int __cohort_unshare_tables(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause)
 {
 	unsigned long addr, next;
 	int err;
@@ -317,6 +326,14 @@ int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
+int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
+			   unsigned long end, enum cohort_cause cause)
+{
+	if (mm_cohort_upper(mm))
+		__cohort_leave_range(mm, start, end);
+	return __cohort_unshare_tables(mm, start, end, cause);
+}
+
 static bool range_has_vma(struct mm_struct *mm, unsigned long start,
 			  unsigned long end)
 {
@@ -329,17 +346,19 @@ int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
 	unsigned long base = start & PMD_MASK, top;
 	int err;
 
+	if (mm_cohort_upper(mm))
+		__cohort_leave_range(mm, start, end);
 	/* The table of the first page, then that of the last if another. */
 	top = base + PMD_SIZE;
 	if (range_has_vma(mm, base, start) || range_has_vma(mm, end, top)) {
-		err = __cohort_unshare_range(mm, start, min(end, top), cause);
+		err = __cohort_unshare_tables(mm, start, min(end, top), cause);
 		if (err)
 			return err;
 	}
 	base = end & PMD_MASK;
 	if (base >= top && base < end &&
 	    range_has_vma(mm, end, base + PMD_SIZE))
-		return __cohort_unshare_range(mm, base, end, cause);
+		return __cohort_unshare_tables(mm, base, end, cause);
 	return 0;
 }
 
@@ -350,11 +369,11 @@ int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
 	int err;
 
 	if (first >= last)
-		return __cohort_unshare_range(mm, start, end, COHORT_UNMAP);
-	err = __cohort_unshare_range(mm, start, first, COHORT_UNMAP);
+		return __cohort_unshare_tables(mm, start, end, COHORT_UNMAP);
+	err = __cohort_unshare_tables(mm, start, first, COHORT_UNMAP);
 	if (err)
 		return err;
-	return __cohort_unshare_range(mm, last, end, COHORT_UNMAP);
+	return __cohort_unshare_tables(mm, last, end, COHORT_UNMAP);
 }
 
 #include "tests/cohort-kunit.h"

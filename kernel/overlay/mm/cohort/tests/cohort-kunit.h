@@ -41,6 +41,29 @@ static void cohort_test_entry_mark(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
 
+/* An entry in a shared PMD table lets stores through, and is told from others. */
+static void cohort_test_entry_upper(struct kunit *test)
+{
+	pmd_t pmd = table_entry();
+	pmd_t made = __pmd(arch_pmd_cohort_upper_val(pmd_pfn(pmd)));
+
+	arch_pmd_set_cohort(&pmd, false);
+	KUNIT_EXPECT_FALSE(test, arch_pmd_cohort_upper(pmd));
+	arch_pmd_clear_cohort(&pmd);
+
+	arch_pmd_set_cohort_upper(&pmd);
+	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(made));
+	KUNIT_EXPECT_TRUE(test, pmd_cohort(pmd));
+	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_upper(pmd));
+	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_write(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_leaf(pmd));
+	KUNIT_EXPECT_EQ(test, pmd_pfn(pmd), pmd_pfn(table_entry()));
+
+	arch_pmd_clear_cohort_upper(&pmd);
+	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
+}
+
 /* What lies in the mark's bit of other entries is not taken for the mark. */
 static void cohort_test_entry_others(struct kunit *test)
 {
@@ -126,6 +149,7 @@ static void cohort_test_count_entry(struct kunit *test)
 
 static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_entry_mark),
+	KUNIT_CASE(cohort_test_entry_upper),
 	KUNIT_CASE(cohort_test_entry_others),
 	KUNIT_CASE(cohort_test_regions),
 	KUNIT_CASE(cohort_test_copy_policy),

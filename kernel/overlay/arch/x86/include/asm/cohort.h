@@ -17,10 +17,13 @@
 /* Bit 9: ignored by the hardware, and free in entries that point to a table. */
 #define _PAGE_BIT_COHORT	_PAGE_BIT_SOFTW1
 #define _PAGE_COHORT		(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT)
+/* Bit 11: with the above, the entry lies in a PMD table that is shared. */
+#define _PAGE_BIT_COHORT_UPPER	_PAGE_BIT_SOFTW3
+#define _PAGE_COHORT_UPPER	(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT_UPPER)
 
 #ifdef CONFIG_COHORT
 /* What pmd_bad() must not look at in an entry that points to a table. */
-#define PMD_TABLE_IGNORED	(_PAGE_RW | _PAGE_COHORT)
+#define PMD_TABLE_IGNORED	(_PAGE_RW | _PAGE_COHORT | _PAGE_COHORT_UPPER)
 #else
 #define PMD_TABLE_IGNORED	_AT(pmdval_t, 0)
 #endif
@@ -32,6 +35,12 @@ static inline bool arch_pmd_cohort(pmd_t pmd)
 {
 	return (pmd.pmd & (_PAGE_COHORT | _PAGE_PSE | _PAGE_PRESENT)) ==
 	       (_PAGE_COHORT | _PAGE_PRESENT);
+}
+
+/* Do all users of the table come to it through one and the same PMD table? */
+static inline bool arch_pmd_cohort_upper(pmd_t pmd)
+{
+	return pmd.pmd & _PAGE_COHORT_UPPER;
 }
 
 /* Does the entry let stores through, as far as it is concerned? */
@@ -55,6 +64,25 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 {
 	set_bit(_PAGE_BIT_RW, (unsigned long *)&pmdp->pmd);
 	clear_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+}
+
+/* An entry for a new table, in a PMD table that is shared. */
+static inline pmdval_t arch_pmd_cohort_upper_val(unsigned long pfn)
+{
+	return ((pmdval_t)pfn << PAGE_SHIFT) | _PAGE_TABLE | _PAGE_COHORT |
+	       _PAGE_COHORT_UPPER;
+}
+
+static inline void arch_pmd_set_cohort_upper(pmd_t *pmdp)
+{
+	set_bit(_PAGE_BIT_COHORT_UPPER, (unsigned long *)&pmdp->pmd);
+	set_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+}
+
+static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
+{
+	clear_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+	clear_bit(_PAGE_BIT_COHORT_UPPER, (unsigned long *)&pmdp->pmd);
 }
 
 struct vm_area_struct;

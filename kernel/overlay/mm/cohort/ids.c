@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: a process becomes another user's or enters a namespace.
+ *
+ * Tables are only ever joined at fork, by a child of the process that has them.
+ * So a process can share with one of another user, or in another namespace, only
+ * by going there itself. It takes tables of its own on the way.
+ */
+#include <linux/cohort_ids.h>
+#include <linux/cred.h>
+#include <linux/mm.h>
+#include <linux/nsproxy.h>
+#include <linux/pid_namespace.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "internal.h"
+
+/* The namespaces that a child may be made into. */
+#define COHORT_CLONE_NEW						\
+	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID |	\
+	 CLONE_NEWNET | CLONE_NEWCGROUP | CLONE_NEWUSER | CLONE_NEWTIME)
+
+static int leave_all(struct mm_struct *mm)
+{
+	int err;
+
+	if (READ_ONCE(mm->cohort.flags) & PR_COHORT_KEEP_IDS)
+		return 0;
+	mmap_write_lock(mm);
+	err = cohort_unshare_range(mm, 0, mm->task_size, COHORT_CHANGE);
+	/* Whom it forks from now on is another family. */
+	if (!err && mm->cohort.id)
+		mm->cohort.id = cohort_new_id();
+	mmap_write_unlock(mm);
+	return err;
+}
+
+/* For a change that cannot fail: without memory the process does not live on. */
+static void leave_or_die(struct mm_struct *mm)
+{
+	if (leave_all(mm))
+		force_fatal_sig(SIGKILL);
+}
+
+int __cohort_fork_namespaces(struct mm_struct *mm, unsigned long flags)
+{
+	struct nsproxy *ns = current->nsproxy;
+
+	if (flags & CLONE_VM)
+		return 0;
+	/* What unshare() and setns() have set for children to come. */
+	if (!(flags & COHORT_CLONE_NEW) &&
+	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
+	    ns->time_ns_for_children == ns->time_ns)
+		return 0;
+	return leave_all(mm);
+}
+
+void __cohort_new_creds(struct mm_struct *mm, const struct cred *old,
+			const struct cred *new)
+{
+	if (!uid_eq(new->uid, old->uid) || !uid_eq(new->euid, old->euid) ||
+	    new->user_ns != old->user_ns)
+		leave_or_die(mm);
+}
+
+void __cohort_new_namespaces(struct mm_struct *mm)
+{
+	leave_or_die(mm);
+}

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: whole PMD tables, each for a gigabyte of addresses.
+ *
+ * M is such a table, T a last-level one in it. M may be shared where all regions
+ * in its range are shared mappings of files or of shared memory. There is no
+ * private page then, so no fault ever needs a table of its own, and whatever a
+ * user loses by leaving comes back by faults, from the page cache. Thus:
+ *
+ * - Leaving M never copies or allocates: the process's entry is cleared, and its
+ *   TLB flushed. A process leaves before any region in M's range changes, holes
+ *   included (invariant 1).
+ * - All users fill M together. A T that is made in it, by a fault of any of them,
+ *   is everybody's at once; each page is faulted in once.
+ * - An entry in M for a T has the mark of a shared table, and T's record is that
+ *   of M: its users are M's. What M maps is charged to an account of its own,
+ *   which belongs to no process, so nothing is counted at fork and handed over
+ *   at exit.
+ * - Huge pages are not mapped in M: then T, of which it saves many, would not be
+ *   there to be saved. M is not shared if a region in its range may have them.
+ *
+ * Nobody who walks page tables without a lock expects an entry of the level above
+ * to go away, see (h) in the audit of paths. So a process leaves M only with its
+ * mmap_lock held for writing and all regions in M's range locked, or when nobody
+ * runs on it any more; a walker that only holds interrupts off is waited for. A
+ * walker of the reverse map may stand in M when the process through which it
+ * came leaves. What it finds there is M's, and whatever it does reaches all users:
+ * so the last user, who takes the marks away, waits for such walkers first. M
+ * itself stays until the last user's regions are off the reverse map, as ever.
+ *
+ * The list of M's users changes under M's own lock, which nests in the lock of
+ * each T.
+ */
+#include <linux/compat.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/pgalloc.h>
+#include <linux/sched/mm.h>
+#include <linux/shmem_fs.h>
+
+#include <asm/tlb.h>
+#include <asm/tlbflush.h>
+
+#include <trace/events/cohort.h>
+
+#include "internal.h"
+
+/*
+ * Regions smaller than this in M's range are left to the sharing of last-level
+ * tables, which costs less for so few.
+ */
+#define COHORT_UPPER_MIN	(32 * PMD_SIZE)
+
+static bool may_be_huge(struct vm_area_struct *vma)
+{
+	return IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) &&
+	       thp_vma_allowable_order(vma, vma->vm_flags, TVA_ENFORCE_SYSFS,
+				       PMD_ORDER);
+}
+
+/* May all regions in the range of a PMD table be shared through it? */
+static bool range_shareable(struct mm_struct *mm, unsigned long base)
+{
+	unsigned long end = base + PUD_SIZE, mapped = 0;
+	VMA_ITERATOR(vmi, mm, base);
+	struct vm_area_struct *vma;
+
+	for_each_vma_range(vmi, vma, end) {
+		/* No exception for [vvar], whose entries a namespace may change. */
+		if (is_cow_mapping(vma->vm_flags) || vma->anon_vma ||
+		    !cohort_vma_shareable(vma->vm_flags) || vma_is_dax(vma) ||
+		    may_be_huge(vma))
+			return false;
+		mapped += min(vma->vm_end, end) - max(vma->vm_start, base);
+	}
+	return mapped >= COHORT_UPPER_MIN;
+}
+
+/* Wait for faults that hold nothing but the lock of a region. */
+static void lock_regions(struct mm_struct *mm, unsigned long base)
+{
+	VMA_ITERATOR(vmi, mm, base);
+	struct vm_area_struct *vma;
+
+	for_each_vma_range(vmi, vma, base + PUD_SIZE)
+		vma_start_write(vma);
+}
+
+static pud_t *find_pud(struct mm_struct *mm, unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+
+	if (pgd_none(*pgd))
+		return NULL;
+	p4d = p4d_offset(pgd, addr);
+	return p4d_none(*p4d) ? NULL : pud_offset(p4d, addr);
+}
+
+static pud_t *alloc_pud(struct mm_struct *mm, unsigned long addr)
+{
+	p4d_t *p4d = p4d_alloc(mm, pgd_offset(mm, addr), addr);
+
+	return p4d ? pud_alloc(mm, p4d, addr) : NULL;
+}
+
+/*
+ * The record of the table under an entry, NULL if it is not shared. The process
+ * cannot leave meanwhile.
+ */
+static struct cohort_table *upper_of(pud_t pud)
+{
+	struct page *page;
+
+	if (!pud_present(pud) || pud_leaf(pud))
+		return NULL;
+	page = pud_page(pud);
+	if (!test_bit(PG_COHORT, &page->flags))
+		return NULL;
+	return READ_ONCE(page_ptdesc(page)->pt_cohort);
+}
+
+/* An account for what a PMD table maps: an address space that nobody runs. */
+static struct mm_struct *account_alloc(void)
+{
+	struct mm_struct *mm = mm_alloc();
+
+#ifdef CONFIG_MEMCG
+	if (mm)
+		WRITE_ONCE(mm->owner, NULL);
+#endif
+	return mm;
+}
+
+/* Move what is charged for tables and pages from one account to another. */
+static void move_counts(struct mm_struct *from, struct mm_struct *to,
+			const unsigned long *counts)
+{
+	int i;
+
+	for (i = 0; i < NR_MM_COUNTERS; i++) {
+		if (!counts[i])
+			continue;
+		add_mm_counter(from, i, -(long)counts[i]);
+		add_mm_counter(to, i, counts[i]);
+	}
+}
+
+/*
+ * Put the last-level tables of a PMD table in the care of @ct, or back into the
+ * care of @mm, one at a time: each is consistent by itself.
+ */
+static void claim_tables(struct cohort_table *ct, struct mm_struct *mm,
+			 pmd_t *pmd, bool claim)
+{
+	int i;
+
+	for (i = 0; i < PTRS_PER_PMD; i++, pmd++) {
+		unsigned long counts[NR_MM_COUNTERS] = {};
+		spinlock_t *pml, *ptl;
+		struct ptdesc *pt;
+
+		if (pmd_none(pmdp_get_lockless(pmd)))
+			continue;
+		pml = pmd_lock(mm, pmd);
+		if (!pmd_none(*pmd)) {
+			pt = cohort_ptdesc(*pmd);
+			ptl = ptlock_ptr(pt);
+			spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
+			cohort_count_ptes(ptdesc_address(pt), counts);
+			if (claim) {
+				cohort_mark_table(pt, ct);
+				arch_pmd_set_cohort_upper(pmd);
+				move_counts(mm, ct->owner, counts);
+				mm_dec_nr_ptes(mm);
+				mm_inc_nr_ptes(ct->owner);
+			} else {
+				pt->pt_cohort = NULL;
+				arch_pmd_clear_cohort_upper(pmd);
+				move_counts(ct->owner, mm, counts);
+				mm_dec_nr_ptes(ct->owner);
+				mm_inc_nr_ptes(mm);
+			}
+			spin_unlock(ptl);
+		}
+		spin_unlock(pml);
+		cond_resched();
+	}
+}
+
+static void join(struct cohort_table *ct, struct cohort_sharer *sharer,
+		 struct mm_struct *mm, pud_t *pud)
+{
+	spin_lock(&ct->lock);
+	__cohort_join(ct, sharer, mm, NULL);
+	sharer->pud = pud;
+	spin_unlock(&ct->lock);
+	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper + 1);
+}
+
+/* Huge pages, or tables that are shared each by itself: not for us. */
+static bool has_other_entries(pmd_t *pmd)
+{
+	int i;
+
+	for (i = 0; i < PTRS_PER_PMD; i++) {
+		pmd_t entry = pmdp_get_lockless(pmd + i);
+
+		if (!pmd_none(entry) &&
+		    (!pmd_present(entry) || pmd_leaf(entry) || pmd_bad(entry) ||
+		     pmd_cohort(entry)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Make the parent's PMD table a shared one, of which it is the only user so far.
+ * Returns NULL if that cannot be, or an error.
+ */
+static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base)
+{
+	struct cohort_sharer *sharer;
+	struct cohort_table *ct;
+	struct ptdesc *pt;
+	spinlock_t *pml;
+	pud_t *pud;
+	pmd_t *pmd;
+
+	pud = alloc_pud(mm, base);
+	pmd = pud ? pmd_alloc(mm, pud, base) : NULL;
+	if (!pmd)
+		return ERR_PTR(-ENOMEM);
+	if (has_other_entries(pmd))
+		return NULL;
+
+	sharer = cohort_sharer_alloc();
+	ct = cohort_table_alloc();
+	/* The account last: putting it would take a lock of mmap_lock's class. */
+	if (sharer && ct)
+		ct->owner = account_alloc();
+	if (!sharer || !ct || !ct->owner) {
+		cohort_sharer_free(sharer);
+		cohort_table_free(ct);
+		return ERR_PTR(-ENOMEM);
+	}
+	pt = virt_to_ptdesc(pmd);
+	ct->pt = pt;
+	ct->addr = base;
+	ct->users = 0;
+	ct->upper = true;
+	spin_lock_init(&ct->lock);
+	INIT_LIST_HEAD(&ct->sharers);
+	join(ct, sharer, mm, pud);
+	mm_dec_nr_pmds(mm);
+	mm_inc_nr_pmds(ct->owner);
+
+	pml = pmd_lock(mm, pmd);
+	cohort_mark_table(pt, ct);
+	spin_unlock(pml);
+	claim_tables(ct, mm, pmd, true);
+	return ct;
+}
+
+/**
+ * cohort_share_upper() - share a whole PMD table with a child
+ * @mm: the child, which has no table for this gigabyte yet
+ * @oldmm: the parent; both are locked for writing
+ * @addr: an address in the gigabyte
+ *
+ * Return: 1 if the child uses the parent's table now; 0 if it is to be given last-
+ * level tables; or -ENOMEM.
+ */
+int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
+		       unsigned long addr)
+{
+	unsigned long base = addr & PUD_MASK;
+	struct cohort_sharer *sharer;
+	struct cohort_table *ct;
+	pud_t *src, *dst;
+
+	dst = find_pud(mm, base);
+	if (dst && !pud_none(*dst))
+		return !!upper_of(*dst);
+	if (!range_shareable(oldmm, base))
+		return 0;
+	lock_regions(oldmm, base);
+
+	src = find_pud(oldmm, base);
+	ct = src ? upper_of(*src) : NULL;
+	if (!ct)
+		ct = share_first(oldmm, base);
+	if (IS_ERR_OR_NULL(ct))
+		return PTR_ERR_OR_ZERO(ct);
+
+	dst = alloc_pud(mm, base);
+	sharer = dst ? cohort_sharer_alloc() : NULL;
+	if (!sharer)
+		return -ENOMEM;
+	join(ct, sharer, mm, dst);
+	/*
+	 * Pairs with the barrier in __cohort_flush(): it finds the child on the
+	 * list, or the child finds what was changed before.
+	 */
+	smp_mb();
+	spin_lock(pud_lockptr(mm, dst));
+	pud_populate(mm, dst, (pmd_t *)ptdesc_address(ct->pt));
+	spin_unlock(pud_lockptr(mm, dst));
+	count_vm_event(COHORT_PMD_SHARED);
+	trace_cohort_share(oldmm, mm, base, ct->users);
+	return 1;
+}
+
+/*
+ * Wait for walkers of the reverse map that came through a former user and stand
+ * in the table still. The files are the same for all users, and none but the last
+ * has an entry that leads there any more.
+ */
+static void wait_for_walkers(struct mm_struct *mm, unsigned long base)
+{
+	VMA_ITERATOR(vmi, mm, base);
+	struct vm_area_struct *vma;
+
+	for_each_vma_range(vmi, vma, base + PUD_SIZE) {
+		if (!vma->vm_file)
+			continue;
+		i_mmap_lock_write(vma->vm_file->f_mapping);
+		i_mmap_unlock_write(vma->vm_file->f_mapping);
+	}
+}
+
+/* The last user takes a PMD table back. Nobody can join meanwhile. */
+static void adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
+{
+	struct mm_struct *mm = sharer->mm, *account = ct->owner;
+	pmd_t *pmd = ptdesc_address(ct->pt);
+	spinlock_t *pml;
+
+	wait_for_walkers(mm, ct->addr);
+	claim_tables(ct, mm, pmd, false);
+	pml = pmd_lock(mm, pmd);
+	ct->pt->pt_cohort = NULL;
+	spin_unlock(pml);
+	mm_dec_nr_pmds(account);
+	mm_inc_nr_pmds(mm);
+
+	spin_lock(&ct->lock);
+	trace_cohort_adopt(mm, ct->addr);
+	cohort_unlink_sharer(sharer);
+	spin_unlock(&ct->lock);
+	kfree_rcu(ct, rcu);
+	/* Only used under the lock, by whoever finds a user on the list. */
+	mmput_async(account);
+}
+
+/**
+ * __cohort_leave_upper() - a process uses a PMD table no more
+ * @sharer: its use of the table; nobody else can end it
+ * @flush: the process may still run, or be walked through
+ *
+ * Never fails, never allocates (invariant 8).
+ */
+void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
+{
+	struct cohort_table *ct = sharer->table;
+	struct mm_struct *mm = sharer->mm;
+	unsigned long base = ct->addr;
+	bool last;
+
+	spin_lock(&mm->page_table_lock);
+	spin_lock(&ct->lock);
+	last = ct->users == 1;
+	if (!last) {
+		trace_cohort_leave(mm, base, ct->users);
+		pud_clear(sharer->pud);
+		if (flush)
+			flush_tlb_mm_range(mm, base, base + PUD_SIZE,
+					   PAGE_SHIFT, true);
+		__cohort_leave(ct, sharer);
+	}
+	spin_unlock(&ct->lock);
+	spin_unlock(&mm->page_table_lock);
+
+	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper - 1);
+	if (last) {
+		adopt(ct, sharer);
+		return;
+	}
+	count_vm_event(COHORT_PMD_LEFT);
+	/* GUP-fast rechecks only the entries below (CVE-2025-38085). */
+	if (flush)
+		tlb_remove_table_sync_one();
+}
+
+/*
+ * A PMD table that a process uses in a range. It stays for as long as nobody else
+ * has the mmap_lock for writing; without that, the answer is about to be asked
+ * again.
+ */
+static struct cohort_sharer *find_upper(struct mm_struct *mm,
+					unsigned long start, unsigned long end)
+{
+	struct cohort_sharer *sharer;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(sharer, &mm->cohort.uppers, in_mm) {
+		unsigned long base = sharer->table->addr;
+
+		if (base < end && start < base + PUD_SIZE) {
+			rcu_read_unlock();
+			return sharer;
+		}
+	}
+	rcu_read_unlock();
+	return NULL;
+}
+
+/**
+ * __cohort_leave_range() - leave all PMD tables that a range touches
+ * @mm: whose; its mmap_lock is held for writing
+ * @start: first address
+ * @end: address behind the last
+ */
+void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
+			  unsigned long end)
+{
+	struct cohort_sharer *sharer;
+
+	mmap_assert_write_locked(mm);
+	while ((sharer = find_upper(mm, start, end))) {
+		lock_regions(mm, sharer->table->addr);
+		__cohort_leave_upper(sharer, true);
+		cond_resched();
+	}
+}
+
+/**
+ * __cohort_install() - a new last-level table in a PMD table
+ * @pmd: the empty entry; its lock is held
+ * @pte: the new table, set to NULL when it is used
+ *
+ * Return: false if the PMD table is not shared; nothing has happened then.
+ */
+bool __cohort_install(pmd_t *pmd, pgtable_t *pte)
+{
+	struct ptdesc *upper = virt_to_ptdesc(pmd);
+	struct cohort_table *ct;
+
+	if (!test_bit(PG_COHORT, &upper->__page_flags) || !upper->pt_cohort)
+		return false;
+	ct = upper->pt_cohort;
+	mm_inc_nr_ptes(ct->owner);
+	cohort_mark_table(page_ptdesc(*pte), ct);
+	/* As in pmd_install(): the table before the pointer to it. */
+	smp_wmb();
+	set_pmd(pmd, __pmd(arch_pmd_cohort_upper_val(page_to_pfn(*pte))));
+	*pte = NULL;
+	cohort_count_table();
+	return true;
+}
+
+/**
+ * __cohort_pmd_shared() - does an entry lie in a shared PMD table?
+ * @pmd: the entry; the process cannot leave the table meanwhile
+ */
+bool __cohort_pmd_shared(pmd_t *pmd)
+{
+	struct ptdesc *upper = virt_to_ptdesc(pmd);
+
+	return test_bit(PG_COHORT, &upper->__page_flags) &&
+	       READ_ONCE(upper->pt_cohort);
+}
+
+/**
+ * __cohort_madvise() - before advice that empties or collapses a range
+ * @mm: whose
+ * @start: first address
+ * @end: address behind the last
+ *
+ * The advice itself holds the mmap_lock for reading only.
+ *
+ * Return: 0 or -EINTR.
+ */
+int __cohort_madvise(struct mm_struct *mm, unsigned long start,
+		     unsigned long end)
+{
+	unsigned long len = end - start;
+
+	start = untagged_addr(start);
+	if (!find_upper(mm, start, start + len))
+		return 0;
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+	__cohort_leave_range(mm, start, start + len);
+	mmap_write_unlock(mm);
+	return 0;
+}
+
+/**
+ * __cohort_unmapped_area() - where to map a large piece of shared memory
+ * @file: the file, or NULL for anonymous shared memory
+ * @addr: where the caller would like it, 0 if anywhere
+ * @len: bytes
+ * @pgoff: where in the file
+ * @flags: MAP_*
+ * @vm_flags: VM_* that matter for the place
+ *
+ * At the beginning of a gigabyte, so that as many PMD tables as can be have
+ * nothing else in their range. That costs 18 of the bits by which the address is
+ * random; all members of a cohort have the same layout anyway.
+ *
+ * Return: the address; 0 to look for one as ever.
+ */
+unsigned long __cohort_unmapped_area(struct file *file, unsigned long addr,
+				     unsigned long len, unsigned long pgoff,
+				     unsigned long flags, vm_flags_t vm_flags)
+{
+	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
+	    (flags & MAP_FIXED) || in_compat_syscall())
+		return 0;
+	/* Huge pages of the file shall still fit. */
+	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
+		return 0;
+	/* Who has a way of its own knows why; what is known may be aligned. */
+	if (file && file->f_op->get_unmapped_area &&
+	    file->f_op->get_unmapped_area != thp_get_unmapped_area &&
+	    !shmem_file(file))
+		return 0;
+	addr = mm_get_unmapped_area_vmflags(current->mm, file, 0,
+					    len + PUD_SIZE, pgoff, flags,
+					    vm_flags);
+	return IS_ERR_VALUE(addr) ? 0 : ALIGN(addr, PUD_SIZE);
+}
