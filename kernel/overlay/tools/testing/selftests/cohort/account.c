@@ -569,6 +569,19 @@ static long do_step(long what, long random)
 	case 7:
 		mprotect(at, len, p->prot);
 		break;
+	case 8:
+		/* to the last table of the area, which is nobody's at first, and around in it */
+		mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       area.base + 3 * table_size + (random >> 8) % 400 * page_size);
+		break;
+	case 9:
+		/* and back, over what is there */
+		mremap(area.base + 3 * table_size + (random >> 8) % 400 * page_size, len, len,
+		       MREMAP_MAYMOVE | MREMAP_FIXED, at);
+		break;
+	case 10:
+		mremap(at, len, (len / page_size + 1) / 2 * page_size, 0);
+		break;
 	}
 	return 0;
 }
@@ -585,18 +598,18 @@ static void test_random(long arg)
 	become_zygote();
 	need_peers(60);
 	for (int step = 0; step < steps; step++) {
-		int who, what = any(12);
+		int who, what = any(15);
 
 		do {
 			who = any(used);
 		} while (!(alive & 1UL << who));
-		if (what >= 8 && used < 60 && __builtin_popcountl(alive) < 7) {
+		if (what >= 11 && used < 60 && __builtin_popcountl(alive) < 7) {
 			if (who == SELF)
 				spawn(used);
 			else
 				spawn_from(who, used);
 			alive |= 1UL << used++;
-		} else if (what >= 8) {
+		} else if (what >= 11) {
 			if (who == SELF)
 				continue;
 			quit(who);

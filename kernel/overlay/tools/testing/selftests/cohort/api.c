@@ -319,7 +319,7 @@ static void test_prctl_flags(long arg)
 
 static void test_prctl_bad(long arg)
 {
-	static const unsigned long bad[] = { 4, 8, 5, 7, ~0UL, 1UL << 31 };
+	static const unsigned long bad[] = { 2, 4, 6, 8, 9, 15, ~0UL, 1UL << 31 };
 
 	need_cohort();
 	must(!set_flags(PR_COHORT_ZYGOTE, 0), "PR_SET_COHORT: %s", strerror(errno));
@@ -435,7 +435,8 @@ static int report_flags(void)
 /* --- /proc/PID/cohort and the counters ------------------------------------ */
 
 static const char * const keys[] = {
-	"Cohort", "Zygote", "KeepExec", "SharedTables", "OwnedTables",
+	"Cohort", "Zygote", "KeepExec", "KeepIds", "SharedTables", "OwnedTables",
+	"SharedPmdTables",
 	"BorrowedAnon", "BorrowedFile", "BorrowedShmem", "BorrowedSwap",
 };
 

@@ -23,7 +23,7 @@ bool costly;
 struct board *board;
 void (*after_each_case)(void);
 
-static int case_seconds = 120;
+int case_seconds = 120;
 static const char *expected_mode;
 static int kmsg_fd = -1;
 
@@ -362,6 +362,7 @@ static const struct {
 	[MIXED]		= { "private and shared in one table", false, false, false },
 	[BORDERS]	= { "anonymous over table borders", false, true, false },
 	[NEAR_THP]	= { "anonymous beside a huge page", false, true, false },
+	[ALONE]		= { "shared, alone in its gigabyte", true, false, false },
 };
 
 const char *kind_name(enum kind kind)
@@ -497,6 +498,7 @@ void area_spots(struct area *a, int part, int n)
 void area_make(struct area *a, enum kind kind)
 {
 	const int rw = PROT_READ | PROT_WRITE;
+	static uintptr_t next_gigabyte = sizeof(long) == 8 ? (uintptr_t)0x3c00000000ULL : 0;
 	size_t table_pages = table_size / page_size;
 	size_t len = table_size;
 	int n = quick ? 8 : 16;
@@ -573,6 +575,16 @@ void area_make(struct area *a, enum kind kind)
 	case NEAR_THP:
 		area_part(a, a->base, 3 * table_size, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		n = quick ? 13 : 25;
+		break;
+	case ALONE:
+		if (sizeof(long) < 8)
+			skip("no gigabyte to spare");
+		/* as much as fork shares with the table above it, and nothing beside it */
+		next_gigabyte += 2UL << 30;
+		a->base = (char *)next_gigabyte + (256UL << 20);
+		a->tables = 0;
+		area_part(a, a->base, 128UL << 20, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+			  -1);
 		break;
 	case NR_KINDS:
 		break;
@@ -784,6 +796,30 @@ void kill_peer(int who)
 	wait_gone(who);
 }
 
+/* --- memory that breaks --------------------------------------------------- */
+
+static void ignore_signal(int sig)
+{
+}
+
+/* whoever breaks its own page is told at once, as if it had used it */
+long poison(long addr, long unused)
+{
+	int ret;
+
+	signal(SIGBUS, ignore_signal);
+	ret = madvise((void *)addr, page_size, MADV_HWPOISON) ? -errno : 0;
+	catch_faults();
+	return ret;
+}
+
+long dies_late(long unused, long unused2)
+{
+	/* SIGBUS on access, not at once */
+	prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_LATE, 0, 0);
+	return 0;
+}
+
 /* --- models --------------------------------------------------------------- */
 
 void model_init(struct model *m, const struct area *a)
@@ -880,6 +916,24 @@ void model_scribble_all(int n)
 	for (int i = 0; i < n; i++)
 		if (board->model[i].n)
 			ask(i, model_scribble, i, n);
+}
+
+void models_right(int n)
+{
+	for (int i = 0; i < 2; i++) {
+		model_check_all(n);
+		model_scribble_all(n);
+	}
+	model_check_all(n);
+}
+
+void spawn_models(int peers, const struct area *a)
+{
+	for (int i = 0; i <= peers; i++) {
+		if (i)
+			spawn(i);
+		model_init(&board->model[i], a);
+	}
 }
 
 /* --- swap and pressure ---------------------------------------------------- */

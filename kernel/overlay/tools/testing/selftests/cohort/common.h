@@ -69,6 +69,7 @@ extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;
 extern bool quick;			/* -q: fewer pages, rounds and children */
 extern int race_seconds;		/* -t: how long one race may run */
+extern int case_seconds;		/* -T: how long a case may take; to be raised before run_cases() */
 extern bool costly;			/* -x: what the whole machine feels is allowed */
 
 /* --- cases ---------------------------------------------------------------- */
@@ -153,11 +154,12 @@ static inline char touch(const void *addr)
 
 enum kind {
 	ANON, HEAP, PRIV_FILE, PRIV_FILE_RO, PRIV_DISK, SHARED_FILE, SHARED_DISK,
-	SHARED_ANON, MEMFD, SYSV, MIXED, BORDERS, NEAR_THP, NR_KINDS
+	SHARED_ANON, MEMFD, SYSV, MIXED, BORDERS, NEAR_THP, ALONE, NR_KINDS
 };
 
 #define KIND(k)		(1u << (k))
-#define ALL_KINDS	(KIND(NR_KINDS) - 1)
+/* but for ALONE, which shares the table above as well: see upper.c */
+#define ALL_KINDS	(KIND(ALONE) - 1)
 /* one of each nature, where all of them would be more of the same */
 #define SOME_KINDS	(KIND(ANON) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO) | \
 			 KIND(SHARED_DISK) | KIND(SHARED_ANON) | KIND(MIXED))
@@ -237,6 +239,13 @@ void need_swap(void);		/* or skip the case */
 void need_cgroup(void);
 void press(void);
 
+/* --- memory that breaks --------------------------------------------------- */
+
+/* run in a peer: take the page at an address out of use; 0 or -errno */
+long poison(long addr, long unused);
+/* run in a peer: it is told by SIGBUS when it uses such a page, not at once */
+long dies_late(long unused, long unused2);
+
 /* --- models: what each process must see ----------------------------------- */
 
 enum access { NONE, BUS, READ, WRITE };
@@ -279,6 +288,10 @@ long model_check(long who, long unused);
 long model_scribble(long who, long nr_models);
 void model_check_all(int n);
 void model_scribble_all(int n);
+/* both, twice: nothing may be left that only a write brings out */
+void models_right(int n);
+/* fork so many peers of the process that runs the case, and a model of each of them */
+void spawn_models(int peers, const struct area *a);
 /* the same for a case without models: are the spots as the zygote left them? */
 long spots_intact(long area, long unused);
 long spots_touch(long area, long unused);	/* read each spot */

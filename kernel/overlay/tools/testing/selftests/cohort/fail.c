@@ -380,11 +380,54 @@ static void test_fail(long arg)
 	note("%s: %d failed it, %d did not, of %ld allocations", op->name, failed, anyway, nth - 1);
 }
 
+/* Memory that is shared by a whole PMD table: each fork makes what that takes. */
+static void test_fail_gigabyte(long arg)
+{
+	const size_t len = 128 << 20, gigabyte = 1 << 30;
+	char *base = (char *)0x3f00000000UL;
+	int failed = 0, status;
+	bool clean = false;
+	long nth;
+
+	need_injection();
+	become_zygote();
+	for (nth = 1; nth < 1000 && !clean; nth++, base += 2 * gigabyte) {
+		bool injected;
+		pid_t pid;
+
+		map_at(base, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		page_fill(base + table_size, nth);
+		arm(nth);
+		pid = fork();
+		if (!pid) {
+			must(page_is(base + table_size, nth), "a child sees another page");
+			page_fill(base + 5 * table_size, nth + 1);
+			_exit(0);
+		}
+		injected = disarm();
+		must(pid > 0 || injected, "fork: %s", strerror(errno));
+		clean = pid > 0 && !injected;
+		failed += pid < 0;
+		must(page_is(base + table_size, nth), "a failed fork has changed a page");
+		if (pid > 0) {
+			must(waitpid(pid, &status, 0) == pid && !status,
+			     "the child ended with %x", status);
+			must(page_is(base + 5 * table_size, nth + 1),
+			     "what the child wrote is not to be seen");
+		}
+		page_fill(base + table_size, nth + 2);
+		must_call(munmap(base, len));
+	}
+	must(clean, "fork does not come to an end");
+	must(failed, "no allocation failed");
+	note("fork: %d failed, of %ld allocations", failed, nth - 2);
+}
+
 #define KINDS	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(SHARED_FILE) | KIND(BORDERS))
 
 int main(int argc, char **argv)
 {
-	struct test_case cases[ARRAY_SIZE(operations)] = { };
+	struct test_case cases[ARRAY_SIZE(operations) + 1] = { };
 	static char text[ARRAY_SIZE(operations)][96];
 	int ret;
 
@@ -399,6 +442,10 @@ int main(int argc, char **argv)
 		if (operations[i].fn == do_map_hole)
 			cases[i].kinds = KIND(MIXED) | KIND(BORDERS);
 	}
+	cases[ARRAY_SIZE(operations)] = (struct test_case){
+		.desc = "Does a failing fork leave a gigabyte of shared memory as it was?",
+		.fn = test_fail_gigabyte,
+	};
 	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
 		if (read_text(knobs[i].file, original[i], sizeof(original[i])) < 0)
 			original[i][0] = 0;

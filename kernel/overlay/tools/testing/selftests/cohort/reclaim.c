@@ -795,28 +795,6 @@ static long advise(long addr, long advice)
 	return madvise((void *)addr, page_size, advice) ? -errno : 0;
 }
 
-static void ignore_signal(int sig)
-{
-}
-
-/* whoever breaks its own page is told at once, as if it had used it */
-static long poison(long addr, long b)
-{
-	int ret;
-
-	signal(SIGBUS, ignore_signal);
-	ret = madvise((void *)addr, page_size, MADV_HWPOISON) ? -errno : 0;
-	catch_faults();
-	return ret;
-}
-
-static long dies_late(long a, long b)
-{
-	/* SIGBUS on access, not at once */
-	prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_LATE, 0, 0);
-	return 0;
-}
-
 static void test_soft_offline(long arg)
 {
 	long ret;

@@ -1,0 +1,828 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What else walks page tables: the kernel's own daemons, monitors and tracers,
+ * and calls that work on another process. Whatever they do with a shared table,
+ * each process keeps seeing what it must.
+ */
+#include "common.h"
+
+#include <sched.h>
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+static struct area area;
+
+static void start(enum kind kind, int children)
+{
+	area_make(&area, kind);
+	become_zygote();
+	need_peers(8);
+	spawn_models(children, &area);
+}
+
+static long nothing(long a, long b)
+{
+	return 0;
+}
+
+/*
+ * Settings of the whole machine that a case changes. The main process puts them
+ * back, however the case ends, so they lie in memory that it shares.
+ */
+#define MAX_SETTINGS	8
+
+static struct {
+	struct setting {
+		char path[96], old[64];
+	} setting[MAX_SETTINGS];
+	bool damon;		/* it runs, and by our doing */
+} *machine;
+
+/* false if there is no such setting */
+static bool set(const char *path, const char *value)
+{
+	struct setting *s = machine->setting;
+	char *open_bracket, *end;
+
+	while (s->path[0] && strcmp(s->path, path))
+		must(++s < machine->setting + MAX_SETTINGS, "too many settings");
+	if (!s->path[0]) {
+		char buf[256];
+
+		if (read_text(path, buf, sizeof(buf)) <= 0)
+			return false;
+		/* one of several words: "always [madvise] never" */
+		open_bracket = strchr(buf, '[');
+		end = open_bracket ? strchr(open_bracket, ']') : strchr(buf, '\n');
+		if (end)
+			*end = 0;
+		snprintf(s->old, sizeof(s->old), "%.60s", open_bracket ? open_bracket + 1 : buf);
+		snprintf(s->path, sizeof(s->path), "%s", path);
+	}
+	return !write_text(path, value);
+}
+
+static void restore_settings(void)
+{
+	for (int i = 0; i < MAX_SETTINGS && machine->setting[i].path[0]; i++) {
+		write_text(machine->setting[i].path, machine->setting[i].old);
+		machine->setting[i].path[0] = 0;
+	}
+}
+
+static long number_in(const char *path)
+{
+	char buf[64];
+
+	return read_text(path, buf, sizeof(buf)) > 0 ? atol(buf) : -1;
+}
+
+/* wait until a counter has grown; false if it does not in time */
+static bool wait_for(const char *path, long growth)
+{
+	long first = number_in(path);
+	double end = now() + (quick ? 5 : 20);
+
+	while (number_in(path) < first + growth) {
+		if (now() > end)
+			return false;
+		usleep(20000);
+	}
+	return true;
+}
+
+/* --- KSM ------------------------------------------------------------------ */
+
+#define KSM	"/sys/kernel/mm/ksm/"
+#ifndef PR_SET_MEMORY_MERGE
+#define PR_SET_MEMORY_MERGE	67
+#endif
+
+static long merge_all(long on, long b)
+{
+	return prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
+}
+
+/* Pages equal in each process and from one to the next, but one child's alone may merge. */
+static void test_ksm(long arg)
+{
+	if (!set(KSM "run", "1") || !set(KSM "sleep_millisecs", "0") ||
+	    !set(KSM "pages_to_scan", "20000"))
+		skip("no KSM, or not root");
+	area_make(&area, ANON);
+	for (int i = 0; i < area.nspots; i++) {
+		area.spot[i].tag = 77;
+		page_fill(area.spot[i].addr, 77);
+	}
+	become_zygote();
+	need_peers(8);
+	spawn_models(3, &area);
+	if (ask(1, merge_all, 1, 0))
+		skip("no merging of all that a process has");
+	for (int round = 0; round < 2; round++) {
+		must(wait_for(KSM "full_scans", 3), "KSM does not scan");
+		model_check_all(4);
+		/* one that still shares writes beside pages that may be merged */
+		ask(2, model_scribble, 2, 4);
+		/* one more, forked from the process whose pages are */
+		if (!round) {
+			spawn_from(1, 4);
+			model_init(&board->model[4], &area);
+		}
+		model_check_all(5);
+	}
+	models_right(5);
+	ask(1, merge_all, 0, 0);
+	models_right(5);
+}
+
+/* --- khugepaged ----------------------------------------------------------- */
+
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+
+static char *elsewhere;		/* the same file, mapped by one process once more */
+
+static long map_elsewhere(long a, long b)
+{
+	struct part *p = &area.part[0];
+
+	map_at(elsewhere, table_size, p->prot, p->flags, p->fd, 0);
+	for (size_t off = 0; off < table_size; off += page_size)
+		touch(elsewhere + off);
+	return 0;
+}
+
+static long collapse(long addr, long b)
+{
+	for (int i = 0; i < 20; i++) {
+		if (!madvise((void *)addr, table_size, MADV_COLLAPSE))
+			return 0;
+		if (errno != EAGAIN && errno != EBUSY)
+			break;
+		usleep(1000);
+	}
+	return -errno;
+}
+
+/* The pages of a file become a huge one: tables that map them are emptied or taken. */
+static void test_collapse(long arg)
+{
+	bool outside = ARG_ARG(arg);
+	long err;
+
+	elsewhere = arena(1);
+	start(ARG_KIND(arg), 4);
+	model_check_all(5);
+	/* one that shares the table, or one that unmaps it and has the file elsewhere */
+	ask(4, map_elsewhere, 0, 0);
+	err = ask(outside ? 4 : 2, collapse, (long)(outside ? elsewhere : area.base), 0);
+	if (err == -EINVAL)
+		skip("no huge pages of this file: %s", strerror(-err));
+	/* it may find the page lent (EBUSY), but never may anybody see other data */
+	if (err)
+		note("not collapsed: %s", strerror(-err));
+	for (int i = 0; i <= 4; i++)
+		ask(i, spots_touch, (long)&area, 0);
+	models_right(5);
+	/* and back to small pages: a hole in the huge one */
+	if (area.part[0].shared) {
+		must_call(fallocate(area.part[0].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				    0, page_size));
+		for (int i = 0; i <= 4; i++)
+			board->model[i].want[0].tag = 0;
+		must(area.spot[0].addr == area.base, "the first spot is elsewhere");
+		models_right(5);
+	}
+	/* who forks now shares what there is now */
+	spawn_from(2, 5);
+	board->model[5] = board->model[2];
+	models_right(6);
+}
+
+static void test_khugepaged(long arg)
+{
+	if (!set(THP "khugepaged/scan_sleep_millisecs", "5") ||
+	    !set(THP "khugepaged/pages_to_scan", "65536") || !set(THP "enabled", "always"))
+		skip("no khugepaged, or not root");
+	set(THP "shmem_enabled", "advise");
+	set(THP "khugepaged/defrag", "1");
+	area_make(&area, ARG_KIND(arg));
+	for (int i = 0; i < area.nparts; i++)
+		madvise(area.part[i].addr, area.part[i].len, MADV_HUGEPAGE);
+	become_zygote();
+	need_peers(8);
+	spawn_models(3, &area);
+	for (int round = 0; round < (quick ? 2 : 4); round++) {
+		if (!wait_for(THP "khugepaged/full_scans", 2))
+			skip("khugepaged does not scan");
+		model_check_all(4);
+		/* the one that unshares has a table of its own, which may be collapsed */
+		ask(round, model_scribble, round, 4);
+	}
+	models_right(4);
+}
+
+/* --- uprobes -------------------------------------------------------------- */
+
+/* only ever called through its address, so that it has one */
+static long probed(long a, long b)
+{
+	return a + b;
+}
+
+static unsigned char text_byte(pid_t pid)
+{
+	unsigned char byte = 0;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0 && pread(fd, &byte, 1, (off_t)(uintptr_t)probed) == 1, "%s: %s", path,
+	     strerror(errno));
+	close(fd);
+	return byte;
+}
+
+static void probe_attr(struct perf_event_attr *attr)
+{
+	static char buf[512], self[256];
+	unsigned long from, to, off;
+	ssize_t n;
+	FILE *maps;
+
+	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
+		skip("no uprobes in this kernel");
+	memset(attr, 0, sizeof(*attr));
+	attr->size = sizeof(*attr);
+	attr->type = atoi(buf);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	must(n > 0, "readlink: %s", strerror(errno));
+	self[n] = 0;
+	attr->config1 = (uintptr_t)self;
+	maps = fopen("/proc/self/maps", "r");
+	must(maps, "maps: %s", strerror(errno));
+	while (fgets(buf, sizeof(buf), maps))
+		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
+		    (unsigned long)probed >= from && (unsigned long)probed < to)
+			attr->config2 = (unsigned long)probed - from + off;
+	fclose(maps);
+	must(attr->config2, "our own code is not in our maps");
+}
+
+static long close_file(long fd, long unused)
+{
+	return close(fd);
+}
+
+static long hits(int fd)
+{
+	__u64 n = 0;
+
+	must(read(fd, &n, sizeof(n)) == sizeof(n), "perf event: %s", strerror(errno));
+	return n;
+}
+
+/* A breakpoint in the parent before it forks is in its page of the text, not the file's. */
+static void test_uprobe_before(long arg)
+{
+	struct perf_event_attr attr;
+	unsigned char original;
+	int fd;
+
+	probe_attr(&attr);
+	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
+	original = text_byte(getpid());
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, 0);
+	if (fd < 0)
+		skip("perf_event_open of a uprobe: %s", strerror(errno));
+	must(text_byte(getpid()) != original, "the probe is not there");
+	become_zygote();
+	need_peers(8);
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i <= 3; i++)
+			must(ask(i, probed, i, round) == i + round,
+			     "the probe breaks process %d", i);
+	must(hits(fd) == 2, "%ld hits, not 2", hits(fd));
+	spawn_from(2, 4);
+	/* the children have inherited the file, not the counting */
+	for (int i = 0; i <= 4; i++)
+		must(!ask(i, close_file, fd, 0), "close: %s", strerror(errno));
+	for (int i = 0; i <= 4; i++) {
+		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
+		must(text_byte(pid_of(i)) == original, "the probe stays in process %d", i);
+	}
+}
+
+/* A probe of all processes: each is hit as often as it calls, and forks bring it along. */
+static void test_uprobe_all(long arg)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd[64];
+	struct perf_event_attr attr;
+	unsigned char original;
+	long n = 0;
+
+	probe_attr(&attr);
+	original = text_byte(getpid());
+	become_zygote();
+	need_peers(8);
+	for (int i = 1; i <= 2; i++)
+		spawn(i);
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++) {
+		fd[cpu] = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, 0);
+		if (fd[cpu] < 0)
+			skip("perf_event_open of a uprobe: %s", strerror(errno));
+	}
+	/* forked with the breakpoint in its text */
+	spawn(3);
+	spawn_from(1, 4);
+	for (int i = 0; i <= 4; i++) {
+		must(text_byte(pid_of(i)) != original, "the probe is not in process %d", i);
+		for (int round = 0; round < 3; round++)
+			must(ask(i, probed, i, round) == i + round,
+			     "the probe breaks process %d", i);
+	}
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
+		n += hits(fd[cpu]);
+	must(n == 15, "%ld hits, not 15", n);
+	quit(3);
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
+		close(fd[cpu]);
+	for (int i = 0; i <= 4; i++) {
+		if (i == 3)
+			continue;
+		must(text_byte(pid_of(i)) == original, "the probe stays in process %d", i);
+		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
+	}
+}
+
+/* --- MMU notifiers -------------------------------------------------------- */
+
+#define MIRROR	"/dev/hmm_dmirror0"	/* of lib/test_hmm.c */
+
+/* opening it registers a notifier for the process */
+static long open_mirror(long a, long b)
+{
+	return open(MIRROR, O_RDWR | O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+static void test_notifier(long arg)
+{
+	long others;
+
+	if (access(MIRROR, R_OK | W_OK))
+		skip("no " MIRROR ": nothing here registers a notifier");
+	start(ARG_KIND(arg), 3);
+	for (int i = 0; i <= 3; i++)
+		ask(i, nothing, 0, 0);
+	others = shared_tables(pid_of(2));
+	must(!ask(1, open_mirror, 0, 0), MIRROR ": %s", strerror(errno));
+	if (sharing_possible()) {
+		must(!shared_tables(pid_of(1)) &&
+		     proc_field(pid_of(1), "cohort", "SharedPmdTables") <= 0,
+		     "a process with a notifier shares tables");
+		must(shared_tables(pid_of(2)) == others, "and others do no more");
+	}
+	models_right(4);
+	/* its children share nothing with it: it must hear of all changes */
+	spawn_from(1, 4);
+	board->model[4] = board->model[1];
+	if (sharing_possible())
+		must(!shared_tables(pid_of(4)), "a child of a process with a notifier shares");
+	models_right(5);
+	/* the zygote itself */
+	must(!ask(SELF, open_mirror, 0, 0), MIRROR ": %s", strerror(errno));
+	models_right(5);
+	spawn(5);
+	board->model[5] = board->model[0];
+	if (sharing_possible())
+		must(!shared_tables(0), "the zygote shares in spite of its notifier");
+	models_right(6);
+}
+
+/* --- NUMA ----------------------------------------------------------------- */
+
+static void need_nodes(void)
+{
+	if (access("/sys/devices/system/node/node1", F_OK))
+		skip("one node only");
+}
+
+/* MPOL_MF_MOVE: pages that this process alone maps; _ALL: all pages */
+static long move_spots(long node, long all)
+{
+	void *pages[MAX_SPOTS];
+	int nodes[MAX_SPOTS], status[MAX_SPOTS];
+
+	for (int i = 0; i < area.nspots; i++) {
+		pages[i] = area.spot[i].addr;
+		nodes[i] = node;
+	}
+	if (syscall(__NR_move_pages, 0, area.nspots, pages, nodes, status, all ? 4 : 2) < 0)
+		return -errno;
+	for (int i = 0; i < area.nspots; i++)
+		if (all && status[i] >= 0)
+			must(status[i] == node, "spot %d is on node %d, not %ld", i, status[i],
+			     node);
+	return 0;
+}
+
+static long bind_spots(long node, long unused)
+{
+	unsigned long mask = 1UL << node;
+
+	for (int i = 0; i < area.nparts; i++)
+		/* MPOL_BIND, MPOL_MF_MOVE */
+		if (syscall(__NR_mbind, area.part[i].addr, area.part[i].len, 2, &mask, 64, 2) < 0)
+			return -errno;
+	return 0;
+}
+
+static long migrate_all(long from, long to)
+{
+	unsigned long old = 1UL << from, new = 1UL << to;
+
+	return syscall(__NR_migrate_pages, 0, 64, &old, &new) < 0 ? -errno : 0;
+}
+
+static void test_move(long arg)
+{
+	long err;
+
+	need_nodes();
+	start(ARG_KIND(arg), 3);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i <= 3; i++) {
+			err = ask(i, move_spots, (i + round) % 2, i % 2);
+			must(!err || err == -EPERM, "move_pages: %s", strerror(-err));
+			model_check_all(4);
+			if (i == 2)
+				ask(i, model_scribble, i, 4);
+		}
+	models_right(4);
+	err = ask(1, bind_spots, 1, 0);
+	must(!err || err == -EIO, "mbind: %s", strerror(-err));
+	model_check_all(4);
+	err = ask(3, migrate_all, 1, 0);
+	must(!err, "migrate_pages: %s", strerror(-err));
+	models_right(4);
+	/* a new child of the one with a policy of its own */
+	spawn_from(1, 4);
+	board->model[4] = board->model[1];
+	models_right(5);
+}
+
+static long work_on_node(long node, long seconds)
+{
+	char path[96], buf[128];
+	cpu_set_t set;
+	double end;
+	int first;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%ld/cpulist", node);
+	if (read_text(path, buf, sizeof(buf)) > 0 && buf[0] >= '0' && buf[0] <= '9') {
+		first = atoi(buf);
+		CPU_ZERO(&set);
+		CPU_SET(first, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
+	end = now() + seconds;
+	while (now() < end)
+		spots_touch((long)&area, 0);
+	return 0;
+}
+
+static void test_balancing(long arg)
+{
+	const char *debug = "/sys/kernel/debug/sched/numa_balancing/";
+	char path[96];
+
+	need_nodes();
+	if (!set("/proc/sys/kernel/numa_balancing", "1"))
+		skip("no NUMA balancing, or not root");
+	snprintf(path, sizeof(path), "%sscan_delay_ms", debug);
+	set(path, "1");
+	snprintf(path, sizeof(path), "%sscan_period_min_ms", debug);
+	set(path, "10");
+	start(ARG_KIND(arg), 3);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 1; i <= 3; i++)
+			tell(i, work_on_node, (i + round) % 2, race_seconds);
+		for (int i = 1; i <= 3; i++)
+			must(!answer(i), "process %d did not finish", i);
+		model_check_all(4);
+		ask(1 + round, model_scribble, 1 + round, 4);
+	}
+	models_right(4);
+}
+
+/* --- DAMON ---------------------------------------------------------------- */
+
+#define DAMON	"/sys/kernel/mm/damon/admin/kdamonds/"
+
+static void damon(const char *file, const char *value)
+{
+	char path[160];
+	int err;
+
+	snprintf(path, sizeof(path), DAMON "%s", file);
+	err = write_text(path, value);
+	must(!err, "%s to %s: %s", value, path, strerror(-err));
+}
+
+static void end_damon(void)
+{
+	write_text(DAMON "0/state", "off");
+	write_text(DAMON "nr_kdamonds", "0");
+	machine->damon = false;
+}
+
+/* Watched, and whatever seems unused paged out: of one process, beside its siblings. */
+static void test_damon(long arg)
+{
+	static const char * const limits[][2] = {
+		{ "sz/min", "0" }, { "sz/max", "18446744073709551615" },
+		{ "nr_accesses/min", "0" }, { "nr_accesses/max", "4294967295" },
+		{ "age/min", "0" }, { "age/max", "4294967295" },
+	};
+	char text[64];
+	double end;
+
+	if (number_in(DAMON "nr_kdamonds") != 0)
+		skip("no DAMON here, or it is in use");
+	if (!quick)
+		swap_on();
+	start(ARG_KIND(arg), 3);
+	machine->damon = true;
+	damon("nr_kdamonds", "1");
+	damon("0/contexts/nr_contexts", "1");
+	if (write_text(DAMON "0/contexts/0/operations", "vaddr")) {
+		end_damon();
+		skip("DAMON does not watch processes here");
+	}
+	damon("0/contexts/0/monitoring_attrs/intervals/sample_us", "1000");
+	damon("0/contexts/0/monitoring_attrs/intervals/aggr_us", "10000");
+	damon("0/contexts/0/monitoring_attrs/intervals/update_us", "50000");
+	damon("0/contexts/0/targets/nr_targets", "1");
+	snprintf(text, sizeof(text), "%d", pid_of(2));
+	damon("0/contexts/0/targets/0/pid_target", text);
+	damon("0/contexts/0/schemes/nr_schemes", "1");
+	damon("0/contexts/0/schemes/0/action", "pageout");
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		snprintf(text, sizeof(text), "0/contexts/0/schemes/0/access_pattern/%s",
+			 limits[i][0]);
+		damon(text, limits[i][1]);
+	}
+	damon("0/state", "on");
+	end = now() + race_seconds;
+	while (now() < end) {
+		for (int i = 0; i <= 3; i++)
+			ask(i, spots_touch, (long)&area, 0);
+		model_check_all(4);
+	}
+	must(read_text(DAMON "0/state", text, sizeof(text)) > 0 && !strncmp(text, "on", 2),
+	     "DAMON stopped by itself");
+	models_right(4);
+	end_damon();
+	models_right(4);
+}
+
+/* --- PAGEMAP_SCAN --------------------------------------------------------- */
+
+/* as in linux/fs.h, which may be older than the kernel, or at odds with libc's headers */
+struct scan_region {
+	__u64 start, end, categories;
+};
+
+struct scan_arg {
+	__u64 size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	__u64 category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define SCAN		_IOWR('f', 16, struct scan_arg)
+#define SCAN_PROTECT	1	/* PM_SCAN_WP_MATCHING */
+#define SCAN_CHECK	2	/* PM_SCAN_CHECK_WPASYNC */
+#define IS_WRITTEN	2
+#define IS_PRESENT	8
+#define IS_SWAPPED	16
+
+static struct scan_region regions[1024];
+
+/* pages of the area in any of the categories, or -errno */
+static long scan(pid_t pid, __u64 flags, __u64 categories)
+{
+	const struct part *last = &area.part[area.nparts - 1];
+	struct scan_arg arg = {
+		.size = sizeof(arg), .flags = flags, .start = (uintptr_t)area.part[0].addr,
+		.end = (uintptr_t)last->addr + last->len, .vec = (uintptr_t)regions,
+		.vec_len = ARRAY_SIZE(regions), .category_anyof_mask = categories,
+		.return_mask = categories,
+	};
+	long pages = 0, n;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	n = ioctl(fd, SCAN, &arg);
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	for (long i = 0; i < n; i++)
+		pages += (regions[i].end - regions[i].start) / page_size;
+	return n < 0 ? n : pages;
+}
+
+static bool scanned(char *addr, long found)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(regions) && found > 0; i++) {
+		if ((uintptr_t)addr >= regions[i].start && (uintptr_t)addr < regions[i].end)
+			return true;
+		found -= (regions[i].end - regions[i].start) / page_size;
+	}
+	return false;
+}
+
+/* each process looks at itself; what it finds must be what pagemap says */
+static void check_present(int nr)
+{
+	for (int who = 0; who < nr; who++) {
+		long found = scan(pid_of(who), 0, IS_PRESENT | IS_SWAPPED);
+
+		must(found >= 0, "PAGEMAP_SCAN: %s", strerror(-found));
+		for (int i = 0; i < area.nspots; i++) {
+			char *addr = area.spot[i].addr;
+			bool there = pagemap_entry(pid_of(who), addr) & (PM_PRESENT | PM_SWAP);
+
+			must(scanned(addr, found) == there,
+			     "process %d, spot %d: PAGEMAP_SCAN and pagemap differ", who, i);
+		}
+	}
+}
+
+static long scan_self(long flags, long categories)
+{
+	return scan(getpid(), flags, categories);
+}
+
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC		(1 << 15)
+#endif
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED	(1 << 13)
+#endif
+
+static long watch_writes(long a, long b)
+{
+	struct uffdio_api api = {
+		.api = UFFD_API,
+		.features = UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED,
+	};
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_WP };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		return -errno;
+	for (int i = 0; i < area.nparts; i++) {
+		reg.range.start = (uintptr_t)area.part[i].addr;
+		reg.range.len = area.part[i].len;
+		if (ioctl(fd, UFFDIO_REGISTER, &reg))
+			return -errno;
+	}
+	return 0;
+}
+
+static void test_scan(long arg)
+{
+	long found;
+
+	start(ARG_KIND(arg), 3);
+	found = scan(getpid(), 0, IS_PRESENT);
+	if (found == -ENOTTY || found == -EINVAL)
+		skip("no PAGEMAP_SCAN in this kernel");
+	check_present(4);
+	/* where writes are not watched nothing is protected, nor said to be */
+	found = ask(2, scan_self, SCAN_PROTECT | SCAN_CHECK, IS_WRITTEN);
+	must(found == -EPERM, "protecting unwatched memory gives %ld", found);
+	found = ask(2, scan_self, SCAN_PROTECT, IS_WRITTEN);
+	must(!found, "%ld unwatched pages were protected", found);
+	models_right(4);
+	check_present(4);
+
+	if (ARG_KIND(arg) != ANON && ARG_KIND(arg) != BORDERS)
+		return;
+	for (int i = 1; i <= 3; i++)
+		quit(i);
+	memset(board->model, 0, sizeof(board->model));
+	for (int i = 0; i < area.nspots; i++)
+		page_fill(area.spot[i].addr, area.spot[i].tag = 888 + i);
+	spawn_models(3, &area);
+	if (ask(1, watch_writes, 0, 0))
+		skip("userfaultfd does not watch writes by itself here");
+	found = ask(1, scan_self, SCAN_PROTECT | SCAN_CHECK, IS_WRITTEN);
+	must(found >= 0, "PAGEMAP_SCAN: %s", strerror(-found));
+	found = scan(pid_of(1), 0, IS_WRITTEN);
+	must(!found, "%ld pages are written right after they were protected", found);
+	/* others' writes are others' */
+	ask(2, model_scribble, 2, 4);
+	ask(SELF, model_scribble, 0, 4);
+	found = scan(pid_of(1), 0, IS_WRITTEN);
+	must(!found, "%ld pages are written because other processes wrote theirs", found);
+	board->model[1].n /= 2;
+	ask(1, model_scribble, 1, 4);
+	board->model[1].n *= 2;
+	found = scan(pid_of(1), 0, IS_WRITTEN);
+	for (int i = 0; i < area.nspots; i++)
+		must(scanned(area.spot[i].addr, found) == (i < area.nspots / 2),
+		     "spot %d: wrong after writes to the first half", i);
+	models_right(4);
+}
+
+/* --- advice from another process ------------------------------------------ */
+
+static long advise_other(long who, long advice)
+{
+	int pidfd = syscall(__NR_pidfd_open, pid_of(who), 0);
+	long err = 0;
+
+	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
+	for (int i = 0; i < area.nparts; i++) {
+		struct iovec iov = { area.part[i].addr, area.part[i].len };
+
+		if (syscall(__NR_process_madvise, pidfd, &iov, 1, advice, 0) < 0)
+			err = -errno;
+	}
+	close(pidfd);
+	return err;
+}
+
+static void test_advise_other(long arg)
+{
+	static const int advices[] = { MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED, MADV_COLLAPSE };
+
+	start(ARG_KIND(arg), 3);
+	if (ask(1, advise_other, 2, MADV_COLD) == -ENOSYS)
+		skip("no process_madvise in this kernel");
+	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
+		/* a child about its sibling, the parent about a child, a child about it */
+		ask(1, advise_other, 2, advices[i]);
+		model_check_all(4);
+		ask(SELF, advise_other, 3, advices[i]);
+		model_check_all(4);
+		ask(2, advise_other, SELF, advices[i]);
+		model_check_all(4);
+		ask(1 + i % 3, model_scribble, 1 + i % 3, 4);
+		model_check_all(4);
+	}
+	models_right(4);
+}
+
+#define FILES	(KIND(SHARED_FILE) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO))
+#define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
+#define MOST	(OWN | KIND(SHARED_FILE) | KIND(PRIV_FILE_RO) | KIND(ALONE))
+
+static const struct test_case cases[] = {
+	{ "Who sees what while one process's pages are merged?", test_ksm },
+	{ "Who sees what when a sharer makes huge pages of the file?", test_collapse, 0, FILES,
+	  KIND(PRIV_FILE_RO) },
+	{ "Who sees what when another mapping makes huge pages of the file?", test_collapse, 1,
+	  FILES, KIND(SHARED_FILE) },
+	{ "Who sees what while khugepaged looks for pages?", test_khugepaged, 0,
+	  OWN | KIND(SHARED_ANON) | KIND(MEMFD), KIND(ANON) | KIND(SHARED_ANON) },
+	{ "Whose calls does a probe from before the fork count?", test_uprobe_before },
+	{ "Does a probe of all processes count every call once?", test_uprobe_all },
+	{ "A process with an MMU notifier shares no table", test_notifier, 0, MOST,
+	  KIND(MIXED) | KIND(ALONE) },
+	{ "Who sees what when pages move to another node?", test_move, 0, MOST,
+	  KIND(MIXED) | KIND(ALONE) },
+	{ "Who sees what while pages follow their users to another node?", test_balancing, 0,
+	  MOST, KIND(MIXED) },
+	{ "Who sees what while DAMON watches and pages out one process?", test_damon, 0, MOST,
+	  KIND(MIXED) | KIND(ALONE) },
+	{ "Does PAGEMAP_SCAN find what each process has, and has written?", test_scan, 0, MOST,
+	  KIND(ANON) | KIND(ALONE) },
+	{ "Who sees what when one process advises on another's memory?", test_advise_other, 0,
+	  MOST, KIND(MIXED) | KIND(ALONE) },
+};
+
+static void put_back(void)
+{
+	if (machine->damon)
+		end_damon();
+	restore_settings();
+}
+
+int main(int argc, char **argv)
+{
+	machine = mmap(NULL, sizeof(*machine), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (machine == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
+	after_each_case = put_back;
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Translations: who is interrupted when entries of a shared table go, and that
+ * nobody uses one that is gone.
+ *
+ * The processors are divided: the lower half runs the processes that share, the
+ * upper half processes that do not ("bystanders"). What the upper half hears of
+ * the lower half's flushes is for nobody's good.
+ */
+#include "common.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define SHARERS		64
+#define BYSTANDERS	200
+#define GIGABYTE	(1UL << 30)
+#define UPPER_LENGTH	(128UL << 20)
+
+/* What the processes tell each other, on the board. */
+enum { STOP, BYSTANDERS_STOP, READY, PLACED, LEVEL };
+
+static long *word(int which)
+{
+	return &board->word[which];
+}
+
+static int nr_cpus;
+
+static void need_cpus(int n)
+{
+	nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (nr_cpus < n)
+		skip("%d processors are too few", nr_cpus);
+	/* that is all that a row of /proc/interrupts is read for */
+	if (nr_cpus > 8)
+		nr_cpus = 8;
+}
+
+static int bystander_cpu(int i)
+{
+	int half = nr_cpus / 2;
+
+	return half + i % (nr_cpus - half);
+}
+
+static void run_on(int from, int to)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (int cpu = from; cpu <= to; cpu++)
+		CPU_SET(cpu, &set);
+	must_call(sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* --- memory: pages far apart or side by side ------------------------------ */
+
+enum { LOWER, UPPER };		/* what the memory shares: its table, or the one above */
+
+static const char * const level_name[] = { "a table", "a PMD table" };
+
+static struct {
+	char *base;
+	size_t len, step;
+	int fd;
+} memories[2];
+static int cleared;		/* entries, in each way of clearing them */
+
+#define MEMORY	memories[*word(LEVEL)]
+
+static char *page_at(int i)
+{
+	return MEMORY.base + i * MEMORY.step;
+}
+
+static void fill_memory(void)
+{
+	for (int i = 0; i < cleared; i++)
+		page_fill(page_at(i), 500 + i);
+}
+
+/* one table, or as much as shares a whole PMD table; and work with that */
+static void map_memory(enum kind kind, int level)
+{
+	static uintptr_t gigabyte = 0x3800000000UL;
+
+	cleared = quick ? 16 : 64;
+	*word(LEVEL) = level;
+	MEMORY.len = table_size;
+	MEMORY.step = 3 * page_size;
+	if (level == UPPER) {
+		if (sizeof(long) < 8)
+			skip("no gigabyte to spare");
+		gigabyte += 2 * GIGABYTE;
+		MEMORY.base = (char *)gigabyte + GIGABYTE / 4;
+		MEMORY.len = UPPER_LENGTH;
+		/* another page of another table each time */
+		MEMORY.step = (UPPER_LENGTH / (cleared + 1) / page_size - 3) * page_size;
+	} else {
+		MEMORY.base = arena(1);
+	}
+	if (kind == MEMFD)
+		MEMORY.fd = memfd_create("tlb", MFD_CLOEXEC);
+	else
+		MEMORY.fd = make_file(kind == SHARED_DISK ? "disk" : "tmpfs", 0);
+	must(MEMORY.fd >= 0, "memfd_create: %s", strerror(errno));
+	must_call(ftruncate(MEMORY.fd, MEMORY.len));
+	map_at(MEMORY.base, MEMORY.len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+	       MEMORY.fd, 0);
+	madvise(MEMORY.base, MEMORY.len, MADV_NOHUGEPAGE);
+	fill_memory();
+}
+
+/* --- counting interrupts -------------------------------------------------- */
+
+struct counts {
+	long received[8];	/* flushes that a processor was interrupted for */
+	long sent;		/* rounds of them, -1 if nobody counts */
+};
+
+/* false if this kernel has no such row */
+static bool count(struct counts *c)
+{
+	static char buf[65536];
+	char *p;
+
+	must(read_text("/proc/interrupts", buf, sizeof(buf)) > 0, "/proc/interrupts");
+	p = strstr(buf, "TLB:");
+	if (!p)
+		return false;
+	p += 4;
+	for (int cpu = 0; cpu < nr_cpus; cpu++)
+		c->received[cpu] = strtol(p, &p, 10);
+	c->sent = vm_event("nr_tlb_remote_flush");
+	return true;
+}
+
+/* --- bystanders ----------------------------------------------------------- */
+
+static __noreturn void bystander(int i)
+{
+	char *own;
+
+	run_on(bystander_cpu(i), bystander_cpu(i));
+	own = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(own != MAP_FAILED, "mmap: %s", strerror(errno));
+	*own = 1;
+	__atomic_add_fetch(word(READY), 1, __ATOMIC_SEQ_CST);
+	/* now one, now the other: whatever runs there last is a bystander */
+	while (!__atomic_load_n(word(BYSTANDERS_STOP), __ATOMIC_RELAXED)) {
+		__atomic_add_fetch(own, 1, __ATOMIC_RELAXED);
+		usleep(200000 + i * 1000);
+	}
+	_exit(0);
+}
+
+static void make_bystanders(void)
+{
+	for (int i = 0; i < BYSTANDERS; i++) {
+		pid_t pid = fork();
+
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid)
+			bystander(i);
+	}
+	while (__atomic_load_n(word(READY), __ATOMIC_SEQ_CST) < BYSTANDERS)
+		usleep(10000);
+}
+
+static void end_bystanders(void)
+{
+	__atomic_store_n(word(BYSTANDERS_STOP), 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < BYSTANDERS; i++)
+		must(wait(NULL) > 0, "a bystander is lost");
+}
+
+/* --- sharers -------------------------------------------------------------- */
+
+/*
+ * Keep a processor on this address space: one that is idle hears of nothing. The
+ * page is none of those that are cleared, or it would be mapped and cleared anew.
+ */
+static long spin(long cpu, long unused)
+{
+	run_on(cpu, cpu);
+	for (int i = 0; i < cleared; i++)
+		touch(page_at(i));
+	__atomic_add_fetch(word(READY), 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(word(STOP), __ATOMIC_RELAXED))
+		probe_read(page_at(cleared));
+	return 0;
+}
+
+static void start_spinner(int who, int cpu)
+{
+	long ready = *word(READY);
+
+	*word(STOP) = 0;
+	tell(who, spin, cpu, 0);
+	while (__atomic_load_n(word(READY), __ATOMIC_SEQ_CST) == ready)
+		usleep(1000);
+	usleep(20000);
+}
+
+static void stop_spinner(int who)
+{
+	__atomic_store_n(word(STOP), 1, __ATOMIC_SEQ_CST);
+	must(!answer(who), "process %d does not stop", who);
+}
+
+static long holds(long from, long tag)
+{
+	for (int i = from; i < cleared; i++)
+		must(page_is(page_at(i), tag ? tag + i : 0), "page %d is not as it must be", i);
+	return 0;
+}
+
+static long raises(long signal, long unused)
+{
+	for (int i = 0; i < cleared; i++)
+		must(probe_read(page_at(i)) == signal, "page %d can be read", i);
+	return 0;
+}
+
+enum how { PUNCH, CUT, WRITE_BACK, RECLAIM };
+
+static const char * const how_name[] = {
+	"holes punched", "the file cut", "write-back", "reclaim",
+};
+
+static void clear_entries(enum how how)
+{
+	switch (how) {
+	case PUNCH:
+		for (int i = 0; i < cleared; i++)
+			must_call(fallocate(MEMORY.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					    page_at(i) - MEMORY.base, page_size));
+		break;
+	case CUT:
+		must_call(ftruncate(MEMORY.fd, 0));
+		break;
+	case WRITE_BACK:
+		must_call(msync(MEMORY.base, MEMORY.len, MS_SYNC));
+		break;
+	case RECLAIM:
+		press();
+		break;
+	}
+}
+
+static void restore(void)
+{
+	must_call(ftruncate(MEMORY.fd, MEMORY.len));
+	fill_memory();
+}
+
+static void check_cleared(int who, enum how how)
+{
+	if (how == CUT)
+		ask(who, raises, SIGBUS, 0);
+	else
+		ask(who, holds, 0, how == PUNCH ? 0 : 500);
+}
+
+/* Rounds that @how may take: one for each entry, or fewer where they go together. */
+static long rounds_allowed(enum how how)
+{
+	/* several entries of a table are cleared under one hold of its lock */
+	return 4 + (how == CUT && *word(LEVEL) == LOWER ? cleared / 8 : cleared);
+}
+
+/*
+ * With @first the process runs through whose mapping the entries are cleared: where
+ * regions are unmapped it may be told once as that, and once as one of the users.
+ */
+static void expect_quiet(enum how how, bool first)
+{
+	const char *who_runs = first ? "the first process runs" : "a sharer runs";
+	long allowed = rounds_allowed(how) << (first && how == PUNCH);
+	long others = nr_cpus / 2 - 1;
+	struct counts before, after;
+	long best = -1, received = 0, sent = 0;
+	int half = nr_cpus / 2;
+
+	/* something else on this machine may have reason to flush: look again then */
+	for (int i = 0; i < 3 && best; i++) {
+		long strangers = 0;
+
+		restore();
+		/* all have every entry now, and are asleep but for one */
+		for (int who = 2; who <= SHARERS; who += quick ? 7 : 1)
+			ask(who, holds, 0, 500);
+		usleep(20000);
+		/* unless they were written back meanwhile */
+		fill_memory();
+		count(&before);
+		clear_entries(how);
+		count(&after);
+		for (int cpu = half; cpu < nr_cpus; cpu++)
+			strangers += after.received[cpu] - before.received[cpu];
+		if (best >= 0 && strangers >= best)
+			continue;
+		best = strangers;
+		received = 0;
+		for (int cpu = 0; cpu < half; cpu++)
+			received += after.received[cpu] - before.received[cpu];
+		sent = before.sent < 0 ? -1 : after.sent - before.sent;
+	}
+	note("%s, %s, %s: %d entries, interrupts at sharers' processors %ld, at bystanders' %ld",
+	     level_name[*word(LEVEL)], how_name[how], who_runs, cleared, received, best);
+	if (sent >= 0)
+		note("... in %ld rounds", sent);
+	must(!best, "%s: %ld interrupts at processors that run no sharer", how_name[how], best);
+	/* reclaim also takes what each process has of its own */
+	if (how != RECLAIM) {
+		must(received <= (others ? others : 1) * allowed, "%s: %d entries, %ld interrupts",
+		     how_name[how], cleared, received);
+		must(sent <= allowed, "%s: %d entries, %ld rounds", how_name[how], cleared, sent);
+	}
+	must(!others || received, "%s: a sharer that runs heard nothing", how_name[how]);
+	for (int who = 2; who <= SHARERS; who += 21)
+		check_cleared(who, how);
+}
+
+static void *spin_thread(void *cpu)
+{
+	spin((long)cpu, 0);
+	return NULL;
+}
+
+static void expect_all_quiet(bool disk)
+{
+	int half = nr_cpus / 2;
+	/* before a hole, a disk's file is written back: two changes of each entry */
+	enum how how = disk ? WRITE_BACK : PUNCH;
+	pthread_t thread;
+
+	/* all others wait to be asked: this one is seen by its processor */
+	if (half > 1)
+		start_spinner(1, half - 1);
+	expect_quiet(how, false);
+	if (!disk && !quick && swap_on())
+		expect_quiet(RECLAIM, false);
+	expect_quiet(CUT, false);
+	if (half == 1)
+		return;
+	stop_spinner(1);
+	if (quick && *word(LEVEL) == UPPER)
+		return;
+	/* the same address space that the entries are cleared through */
+	restore();
+	*word(STOP) = 0;
+	must(!pthread_create(&thread, NULL, spin_thread, (void *)(half - 1L)), "no thread");
+	expect_quiet(how, true);
+	*word(STOP) = 1;
+	pthread_join(thread, NULL);
+}
+
+static void test_flushes(long kind)
+{
+	bool disk = ARG_KIND(kind) == SHARED_DISK;
+	struct counts before, after;
+	double begin = now();
+	long heard;
+	int half;
+
+	need_cpus(2);
+	half = nr_cpus / 2;
+	if (!count(&before))
+		skip("nobody counts interrupts for flushes here");
+	run_on(0, half - 1);
+	need_peers(SHARERS);
+	make_bystanders();
+	if (!disk && !quick && swap_on())
+		need_cgroup();
+	map_memory(ARG_KIND(kind), UPPER);
+	map_memory(ARG_KIND(kind), LOWER);
+	become_zygote();
+	for (int who = 1; who <= SHARERS; who++)
+		spawn(who);
+	note("%d sharers and %d bystanders made in %.1f s", SHARERS, BYSTANDERS, now() - begin);
+
+	/* who clears is interrupted by nobody; that needs a processor to itself */
+	run_on(0, 0);
+	expect_all_quiet(disk);
+	if (!sharing_possible() || proc_field(0, "cohort", "SharedPmdTables") > 0) {
+		*word(LEVEL) = UPPER;
+		expect_all_quiet(disk);
+	}
+
+	/* where a sharer does run it is heard of: else nothing was seen above either */
+	end_bystanders();
+	restore();
+	start_spinner(2, nr_cpus - 1);
+	fill_memory();
+	count(&before);
+	clear_entries(disk ? WRITE_BACK : PUNCH);
+	count(&after);
+	heard = after.received[nr_cpus - 1] - before.received[nr_cpus - 1];
+	stop_spinner(2);
+	must(heard > 0, "a processor that runs a sharer was not interrupted");
+	must(heard <= rounds_allowed(PUNCH), "%d entries, %ld interrupts", cleared, heard);
+	note("where a sharer runs instead of bystanders: %ld interrupts", heard);
+}
+
+/* --- stale translations --------------------------------------------------- */
+
+/*
+ * Readers on all processors keep the translation of a page in use, while the
+ * file has that page replaced by a new one with a higher number. The owner says
+ * when a number is in place. A load that begins later finds that number or a
+ * higher one, a page not yet written (0), or none.
+ */
+#define MARK	0x5a5a000000000000ULL
+
+static long read_on(long cpu, long unused)
+{
+	__u64 found;
+
+	run_on(cpu, cpu);
+	while (!__atomic_load_n(word(STOP), __ATOMIC_RELAXED)) {
+		long placed = __atomic_load_n(word(PLACED), __ATOMIC_SEQ_CST);
+
+		if (probe_load((__u64 *)page_at(0), &found) || !placed || !found)
+			continue;
+		must((found & MARK) == MARK, "a reader finds %llx", (unsigned long long)found);
+		must((long)(found & ~MARK) >= placed, "page %ld is in place, a reader finds %ld",
+		     placed, (long)(found & ~MARK));
+	}
+	return 0;
+}
+
+static long finds(long number, long unused)
+{
+	__u64 found;
+
+	must(!probe_load((__u64 *)page_at(0), &found), "the page cannot be read");
+	return found == (MARK | (unsigned long)number);
+}
+
+static void test_stale_file(long arg)
+{
+	bool cut = false;
+	double end;
+	__u64 n;
+
+	need_cpus(2);
+	if (nr_cpus > 4)
+		nr_cpus = 4;
+	need_peers(SHARERS);
+	map_memory(ARG_KIND(arg), ARG_ARG(arg));
+	become_zygote();
+	for (int who = 1; who <= SHARERS; who++)
+		spawn(who);
+	for (int cpu = 0; cpu < nr_cpus; cpu++)
+		tell(1 + cpu, read_on, cpu, 0);
+	end = now() + race_seconds;
+	for (n = 1; now() < end || n < 20; n++) {
+		__u64 new = MARK | n;
+		int who = 5 + n % (SHARERS - 5);
+
+		cut = !cut;
+		if (cut) {
+			must_call(ftruncate(MEMORY.fd, 0));
+			must_call(ftruncate(MEMORY.fd, MEMORY.len));
+		} else {
+			must_call(fallocate(MEMORY.fd, FALLOC_FL_PUNCH_HOLE |
+					    FALLOC_FL_KEEP_SIZE, 0, page_size));
+		}
+		/* one store: a reader sees the number whole or not at all */
+		__atomic_store_n((__u64 *)page_at(0), new, __ATOMIC_SEQ_CST);
+		__atomic_store_n(word(PLACED), (long)n, __ATOMIC_SEQ_CST);
+		must(ask(who, finds, n, 0), "process %d finds an old page", who);
+	}
+	*word(STOP) = 1;
+	for (int cpu = 0; cpu < nr_cpus; cpu++)
+		answer(1 + cpu);
+	note("%llu pages", (unsigned long long)n - 1);
+}
+
+/*
+ * A process of several threads that leaves or unshares: what its threads have
+ * cached of the shared table must not outlive the call or fault that does it.
+ */
+static int stage;		/* of this process: 0, 1: written, 2: unmapped */
+static bool threads_stop;
+static long seen[8];
+static unsigned int new_tag;
+
+static void *watch(void *cpu_of)
+{
+	long cpu = (long)cpu_of;
+	__u64 want, found, old;
+
+	run_on(cpu, cpu);
+	old = __atomic_load_n((__u64 *)page_at(1), __ATOMIC_RELAXED);
+	while (!__atomic_load_n(&threads_stop, __ATOMIC_RELAXED)) {
+		int s = __atomic_load_n(&stage, __ATOMIC_SEQ_CST);
+		int sig = probe_load((__u64 *)page_at(0), &found);
+
+		want = 0x1000000000000000ULL + new_tag;
+		if (s == 2)
+			must(sig, "a thread reads a page that is unmapped");
+		else if (s == 1 && !sig)
+			must(found == want, "a thread reads %llx, the page holds %llx",
+			     (unsigned long long)found, (unsigned long long)want);
+		if (!sig && s < 2 && !probe_load((__u64 *)page_at(1), &found))
+			must(found == old, "the page beside has changed");
+		__atomic_add_fetch(&seen[cpu], 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+/* every thread has looked at least twice since */
+static void let_look(void)
+{
+	long then[8];
+
+	for (int cpu = 1; cpu < nr_cpus; cpu++)
+		then[cpu] = __atomic_load_n(&seen[cpu], __ATOMIC_SEQ_CST);
+	for (int cpu = 1; cpu < nr_cpus; cpu++)
+		while (__atomic_load_n(&seen[cpu], __ATOMIC_SEQ_CST) < then[cpu] + 2)
+			sched_yield();
+}
+
+static long part(long who, long leave)
+{
+	pthread_t thread[8];
+
+	run_on(0, 0);
+	new_tag = who;
+	for (int cpu = 1; cpu < nr_cpus; cpu++)
+		must(!pthread_create(&thread[cpu], NULL, watch, (void *)(long)cpu), "no thread");
+	let_look();
+	if (!leave) {
+		__atomic_store_n((__u64 *)page_at(0), 0x1000000000000000ULL + who,
+				 __ATOMIC_SEQ_CST);
+		__atomic_store_n(&stage, 1, __ATOMIC_SEQ_CST);
+		let_look();
+	}
+	must_call(munmap(MEMORY.base, MEMORY.len));
+	__atomic_store_n(&stage, 2, __ATOMIC_SEQ_CST);
+	let_look();
+	__atomic_store_n(&threads_stop, true, __ATOMIC_SEQ_CST);
+	for (int cpu = 1; cpu < nr_cpus; cpu++)
+		pthread_join(thread[cpu], NULL);
+	return 0;
+}
+
+static void test_stale_threads(long arg)
+{
+	int sharers = quick ? 8 : SHARERS;
+
+	need_cpus(2);
+	if (nr_cpus > 4)
+		nr_cpus = 4;
+	need_peers(sharers);
+	cleared = 64;
+	MEMORY.len = table_size;
+	MEMORY.step = 3 * page_size;
+	MEMORY.base = map_at(arena(1), table_size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(MEMORY.base, table_size, MADV_NOHUGEPAGE);
+	fill_memory();
+	become_zygote();
+	for (int who = 1; who <= sharers; who++)
+		spawn(who);
+	for (int who = 1; who <= sharers; who++) {
+		ask(who, part, who, who & 1 ? 0 : arg);
+		holds(0, 500);
+		if (who < sharers)
+			ask(sharers, holds, 0, 500);
+		quit(who);
+	}
+}
+
+#define FILES	(KIND(MEMFD) | KIND(SHARED_DISK))
+
+static const struct test_case cases[] = {
+	{ "Cleared entries interrupt no bystander, and sharers once", test_flushes, 0, FILES,
+	  KIND(SHARED_DISK) },
+	{ "No reader on any processor has a page that the file has no more", test_stale_file, LOWER,
+	  FILES | KIND(SHARED_FILE), KIND(MEMFD) },
+	{ "Nor where a PMD table is shared", test_stale_file, UPPER, FILES, KIND(MEMFD) },
+	{ "No thread has a page that its process has left or copied", test_stale_threads, 1 },
+};
+
+int main(int argc, char **argv)
+{
+	/* hundreds of processes, on processors that others use as well */
+	case_seconds = 400;
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
