@@ -21,10 +21,19 @@ struct sums {
 	u32 regions;
 };
 
+static bool is_tested(u64 start, u64 end)
+{
+	for (u32 page = 0; page < NR_PAGES; page = segment_end(page)) {
+		u64 low = (u64)page_addr(page);
+
+		if (start >= low && end <= low + (segment_end(page) - page) * PAGE)
+			return true;
+	}
+	return false;
+}
+
 static bool read_smaps(pid_t pid, struct sums *sums)
 {
-	u64 low = (u64)page_addr(0), high = low + MAP_PAGES * PAGE;
-	u64 heap_low = (u64)heap, heap_high = heap_low + CHUNK * PAGE;
 	char path[40], line[256];
 	bool inside = false;
 	FILE *file;
@@ -38,8 +47,7 @@ static bool read_smaps(pid_t pid, struct sums *sums)
 		char perms[8];
 
 		if (sscanf(line, "%llx-%llx %7s", &a, &b, perms) == 3) {
-			inside = (a >= low && b <= high) ||
-				 (a >= heap_low && b <= heap_high);
+			inside = is_tested(a, b);
 			sums->regions += inside;
 		} else if (sscanf(line, "Rss: %llu", &a) == 1) {
 			sums->all_rss += a;
@@ -98,28 +106,39 @@ static void add_frame(u64 frame)
 	}
 }
 
-static bool read_frames(pid_t pid)
+/* What /proc/PID/pagemap says of all pages that are tested. */
+bool read_pagemap(pid_t pid, u64 entries[NR_PAGES])
 {
-	static u64 entries[CHUNK];
 	char path[40];
+	bool good = true;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
 	fd = open(path, O_RDONLY);
 	if (fd < 0)
 		return false;
-	for (u32 page = 0; page < NR_PAGES; page += CHUNK) {
-		if (pread(fd, entries, sizeof(entries),
-			  (u64)page_addr(page) / PAGE * 8) != sizeof(entries))
-			break;
-		for (u32 i = 0; i < CHUNK; i++) {
-			u64 frame = frame_of(entries[i]);
+	for (u32 page = 0; page < NR_PAGES; page = segment_end(page)) {
+		ssize_t size = (segment_end(page) - page) * 8;
 
-			if (frame && frame != zero_frame)
-				add_frame(frame);
-		}
+		good &= pread(fd, entries + page, size,
+			      (u64)page_addr(page) / PAGE * 8) == size;
 	}
 	close(fd);
+	return good;
+}
+
+static bool read_frames(pid_t pid)
+{
+	static u64 entries[NR_PAGES];
+
+	if (!read_pagemap(pid, entries))
+		return false;
+	for (u32 i = 0; i < NR_PAGES; i++) {
+		u64 frame = frame_of(entries[i]);
+
+		if (frame && frame != zero_frame)
+			add_frame(frame);
+	}
 	return true;
 }
 
@@ -163,6 +182,18 @@ static void agree(char *text, size_t size)
 		snprintf(text, size,
 			 "the PSS of all is %llu kB in %u regions, but %u kB are resident",
 			 (unsigned long long)all.pss, all.regions, nr_frames * 4);
+}
+
+/* While it is shared still: looking at all pages may unshare every table. */
+void account_sharing(void)
+{
+	for (u32 slot = 0; slot < NR_SLOTS; slot++) {
+		u32 shared = world->procs[slot].alive ?
+			     shared_tables(world->procs[slot].pid) : 0;
+
+		if (shared > most_shared)
+			most_shared = shared;
+	}
 }
 
 void account_check(void)

@@ -35,23 +35,30 @@ typedef int64_t s64;
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define PAGE		4096UL
 #define CHUNK		512		/* pages that one last-level table maps */
-#define NR_CHUNKS	5		/* the last is the heap, moved by brk() */
+#define NR_CHUNKS	9		/* the last is the heap, moved by brk() */
 #define MAP_PAGES	((NR_CHUNKS - 1) * CHUNK)
+#define UPPER_PAGES	(3 * CHUNK)	/* these have a gigabyte of their own */
 #define NR_PAGES	(NR_CHUNKS * CHUNK)
 #define NR_SLOTS	14
 #define NR_FILES	4		/* objects with a descriptor: 0,1 memfd, 2,3 files */
 #define NR_OBJECTS	48
 #define OBJ_PAGES	1024
-#define MAX_BURST	20
+#define HOT_PAGES	12		/* see pick_page() */
+#define MAX_REGIONS	30		/* see too_many_regions() */
+#define NOISE_PAGES	UPPER_PAGES	/* see noise_main() */
+#define MAX_BURST	64
 #define CONTROLLER	255		/* "slot" of commands that the controller does */
 
 /*
- * What a page holds: four cells of 128 words. A cell is all zero, or word i is
- * tag + i. The low byte of a tag is 0, so a cell's first word tells all of it,
- * and no two writes of a run have the same tag (but for FILL's, made for KSM).
+ * What a page holds: four cells of 16 words, one in each quarter of the page. A
+ * cell is all zero, or word i is tag + i. The low byte of a tag is 0, so a cell's
+ * first word tells all of it, and no two writes of a run have the same tag (but
+ * for FILL's, made for KSM). Nobody looks at the rest: page tables know pages
+ * only, and looking is most of what an operation costs that needs no fault.
  */
 #define CELLS		4
-#define CELL_WORDS	(PAGE / 8 / CELLS)
+#define CELL_WORDS	16
+#define CELL_STRIDE	(PAGE / 8 / CELLS)
 #define UNKNOWN		(~0ULL)		/* to be learned at the next look */
 #define ID_FILE		0xfffd
 #define ID_CONST	0xfffe
@@ -69,7 +76,7 @@ static inline u64 make_tag(u32 id, u32 seq, u32 page)
 	X(TRUNC) X(PUNCH) X(BRK) X(REFS) X(LOOK) X(UREG) X(UUNREG)	\
 	X(UCOPY) X(UZERO) X(UPROT) X(SPLICE) X(DRAIN) X(PIN) X(PINREAD)	\
 	X(UNPIN) X(ZYGOTE) X(MIGRATE) X(COMPACT) X(DROP) X(SWAPOFF)	\
-	X(MODE) X(QUIET)
+	X(MODE) X(QUIET) X(WATCH)
 
 enum op {
 #define X(name) OP_##name,
@@ -126,10 +133,28 @@ extern char *heap;
 extern int file_fds[NR_FILES];
 extern int pipes[NR_SLOTS][2];
 
+/*
+ * The first pages lie in a gigabyte that has mostly shared memory: there a kernel
+ * may share a table of tables. It may ask for more than a few pages, hence the
+ * ballast, which nobody touches.
+ */
+#define GIGABYTE	(1UL << 30)
+#define MAP_BASE	(1UL << 44)
+#define BALLAST		(128UL << 20)
+
 static inline char *page_addr(u32 page)
 {
-	return page < MAP_PAGES ? (char *)(1UL << 44) + page * PAGE :
-				  heap + (page - MAP_PAGES) * PAGE;
+	if (page >= MAP_PAGES)
+		return heap + (page - MAP_PAGES) * PAGE;
+	return (char *)MAP_BASE + (page < UPPER_PAGES ? GIGABYTE : 0) +
+	       page * PAGE;
+}
+
+/* The first page that does not lie behind @page's. */
+static inline u32 segment_end(u32 page)
+{
+	return page < UPPER_PAGES ? UPPER_PAGES :
+	       page < MAP_PAGES ? MAP_PAGES : NR_PAGES;
 }
 
 /* ---- the oracle --------------------------------------------------------- */
@@ -192,6 +217,7 @@ struct world {
 
 extern struct world *world;
 
+bool page_has_content(const struct mpage *page);
 void world_reset(void);
 void proc_start(u32 slot, pid_t pid);
 void proc_end(u32 slot);
@@ -210,7 +236,7 @@ struct options {
 	u32 race;		/* percent of rounds with several workers */
 	u32 noise;		/* threads a worker has in such rounds */
 	const char *mode;	/* what must share: always, optin, never, any */
-	const char *replay;
+	const char *replay, *replay_all;
 	const char *sabotage;
 	bool log, tap;
 	bool moves_holes;	/* see move() */
@@ -246,9 +272,11 @@ void system_setup(void);
 void system_reset_files(void);
 void system_command(const struct cmd *cmd);
 void system_restore(void);
+bool read_pagemap(pid_t pid, u64 entries[NR_PAGES]);
 bool vmstat(const char *name, u64 *value);
 u32 shared_tables(pid_t pid);
 void account_check(void);
+void account_sharing(void);
 void account_leaks(bool start);
 extern u32 most_shared;		/* tables that a process was seen to share */
 int write_file(const char *path, const char *text);

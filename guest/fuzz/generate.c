@@ -59,9 +59,29 @@ static u32 pick_length(u32 limit)
 {
 	u32 kind = rnd(100), n;
 
-	n = kind < 60 ? 1 : kind < 88 ? 2 + rnd(5) : kind < 97 ? 7 + rnd(40) :
-	    47 + rnd(CHUNK);
+	n = kind < 66 ? 1 : kind < 92 ? 2 + rnd(3) : kind < 98 ? 5 + rnd(12) :
+	    17 + rnd(CHUNK);
 	return n < limit ? n : limit;
+}
+
+/*
+ * Mostly one of a few pages of a table, so that commands meet: those at its edges
+ * and some in the middle. It also keeps tables cheap to copy and regions few.
+ */
+static u32 pick_page(u32 limit)
+{
+	u32 page = rnd(limit / CHUNK) * CHUNK;
+
+	switch (rnd(16)) {
+	case 0:
+		return page + rnd(CHUNK);
+	case 1 ... 6:
+		return page + rnd(HOT_PAGES);
+	case 7 ... 10:
+		return page + CHUNK / 2 + rnd(HOT_PAGES);
+	default:
+		return page + CHUNK - HOT_PAGES + rnd(HOT_PAGES);
+	}
 }
 
 /* Anywhere in the chunks below @limit, often at the edge of a table. */
@@ -79,38 +99,74 @@ static void pick_range(struct cmd *cmd, u32 limit, u32 longest)
 		cmd->page = edge - before;
 		cmd->n = before + 1 + rnd(5);
 	} else {
-		cmd->page = rnd(limit);
+		cmd->page = pick_page(limit);
 		cmd->n = pick_length(limit - cmd->page);
 	}
 	if (cmd->n > longest)
 		cmd->n = longest;
-	/* The heap is elsewhere. */
-	if (cmd->page < MAP_PAGES && cmd->page + cmd->n > (int)MAP_PAGES)
-		cmd->n = MAP_PAGES - cmd->page;
+	if (cmd->page + cmd->n > (int)segment_end(cmd->page))
+		cmd->n = segment_end(cmd->page) - cmd->page;
+}
+
+static bool one_region(const struct mpage *a, const struct mpage *b)
+{
+	return a->inst == b->inst && a->kind == b->kind && a->prot == b->prot &&
+	       !((a->flags ^ b->flags) &
+		 (F_LOCKED | F_DONTFORK | F_WIPE | F_MISSING | F_WP));
+}
+
+/*
+ * Regions are what fork and exit cost most, and random operations make ever more:
+ * a process with many gets a table's worth of one region instead of a child.
+ */
+static bool too_many_regions(struct cmd *cmd)
+{
+	const struct mpage *pages = proc_of(cmd)->pages;
+	u32 sum = 0, most = 0;
+
+	cmd->page = 0;
+	for (u32 chunk = 0; chunk < MAP_PAGES / CHUNK; chunk++) {
+		u32 regions = 0;
+
+		for (u32 i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i++)
+			regions += pages[i].kind && (i % CHUNK == 0 ||
+				   !one_region(&pages[i], &pages[i - 1]));
+		sum += regions;
+		/* What is not private must not change its place in a race. */
+		if (regions > most && !(racing && chunk < UPPER_PAGES / CHUNK)) {
+			most = regions;
+			cmd->page = chunk * CHUNK;
+		}
+	}
+	if (sum <= MAX_REGIONS || !most)
+		return false;
+	cmd->op = OP_MAP;
+	cmd->n = CHUNK;
+	cmd->c = PROT_READ | PROT_WRITE;
+	if (cmd->page < UPPER_PAGES)
+		cmd->a = 3 + 2 * rnd(NR_FILES);
+	return true;
 }
 
 /* Pages from one that is mapped, as long as they look like one region. */
 static bool pick_region(struct cmd *cmd, u32 limit, u32 longest)
 {
 	const struct mpage *pages = proc_of(cmd)->pages, *first;
-	u32 at = rnd(limit), tries = 0, n = 1;
+	u32 at = pick_page(limit), tries = 0, n = 1;
 
 	while (pages[at].kind == K_NONE)
 		if (++tries > 20)
 			return false;
 		else
-			at = rnd(limit);
+			at = pick_page(limit);
 	if (rnd(3) == 0)	/* its start */
 		while (at && pages[at - 1].inst == pages[at].inst &&
 		       pages[at - 1].kind)
 			at--;
 	first = pages + at;
 	longest = rnd(3) ? pick_length(longest) : longest;
-	while (n < longest && at + n < limit && at + n != MAP_PAGES && 
-	       first[n].inst == first->inst && first[n].kind &&
-	       first[n].prot == first->prot &&
-	       !((first[n].flags ^ first->flags) &
-		 (F_LOCKED | F_DONTFORK | F_WIPE | F_MISSING | F_WP)))
+	while (n < longest && at + n < limit && at + n < segment_end(at) &&
+	       one_region(first, first + n))
 		n++;
 	cmd->page = at;
 	cmd->n = n;
@@ -185,17 +241,18 @@ static bool gen_map(struct cmd *cmd)
 		used += world->objects[i].used;
 	pick_range(cmd, MAP_PAGES, 2 * CHUNK);
 	cmd->c = prots[rnd(ARRAY_SIZE(prots))];
-	if (rnd(6) == 0)
+	if (rnd(6) == 0 && (cmd->n <= 16 || rnd(8) == 0))
 		cmd->c |= 1 << 8;
-	if (racing || rnd(100) < 50)
+	if (cmd->page < UPPER_PAGES ? rnd(48) == 0 : rnd(100) < 50)
 		return true;
+	if (racing)
+		return cmd->page >= UPPER_PAGES;
 	if (used < NR_OBJECTS - 16 && rnd(3) == 0) {
 		cmd->a = 1;
 		return true;
 	}
 	cmd->a = 2 + 2 * rnd(NR_FILES) + rnd(2);
-	/* See noise_main(). */
-	if (opt.noise && !(cmd->a & 1) && cmd->page < 2 * CHUNK)
+	if (cmd->page < UPPER_PAGES)
 		cmd->a |= 1;
 	cmd->b = rnd(2) ? cmd->page % CHUNK : rnd(OBJ_PAGES / 2);
 	if (cmd->b + cmd->n > OBJ_PAGES)
@@ -205,22 +262,28 @@ static bool gen_map(struct cmd *cmd)
 
 static bool gen_move(struct cmd *cmd)
 {
+	const struct mpage *first;
+
 	if (!pick_region(cmd, MAP_PAGES, CHUNK))
 		return false;
 	if (any_flag(cmd, F_MISSING | F_WP))
 		return false;
+	first = &proc_of(cmd)->pages[cmd->page];
 	if (rnd(3) == 0 && cmd->n == CHUNK)
 		cmd->a = rnd(MAP_PAGES / CHUNK) * CHUNK;
 	else if (rnd(3) == 0)		/* the same place in another table */
-		cmd->a = (cmd->page + CHUNK * (1 + rnd(3))) % MAP_PAGES;
+		cmd->a = (cmd->page + CHUNK * rnd(MAP_PAGES / CHUNK)) % MAP_PAGES;
 	else
-		cmd->a = rnd(MAP_PAGES);
-	if (cmd->a + cmd->n > MAP_PAGES)
-		cmd->a = MAP_PAGES - cmd->n;
+		cmd->a = pick_page(MAP_PAGES);
+	if (cmd->a + cmd->n > segment_end(cmd->a))
+		return false;
 	if (cmd->a < (u32)cmd->page + cmd->n && cmd->page < cmd->a + cmd->n)
 		return false;
 	cmd->b = rnd(4) == 0;
-	if ((racing || (opt.noise && cmd->a < 2 * CHUNK)) &&
+	/* Private memory is rare there: a table with it is not shared as a whole. */
+	if (cmd->a < UPPER_PAGES && rnd(16) && first->kind != K_SHARED)
+		return false;
+	if ((racing || (opt.noise && cmd->a < NOISE_PAGES)) &&
 	    !only_anon(cmd, cmd->page))
 		return false;
 	return !racing || only_anon(cmd, cmd->a);
@@ -233,12 +296,13 @@ static bool gen_resize(struct cmd *cmd)
 	if (any_flag(cmd, F_MISSING | F_WP))
 		return false;
 	if (rnd(2) || cmd->n == 1)
-		cmd->a = cmd->n + pick_length(MAP_PAGES - cmd->page - cmd->n);
+		cmd->a = cmd->n + pick_length(segment_end(cmd->page) -
+					      cmd->page - cmd->n);
 	else
 		cmd->a = 1 + rnd(cmd->n - 1);
 	/* A private file region must not grow to where noise is. */
-	return cmd->a > 0 && cmd->a <= MAP_PAGES - (u32)cmd->page &&
-	       !(opt.noise && cmd->page < 2 * CHUNK && !only_anon(cmd, cmd->page));
+	return cmd->a > 0 && cmd->a <= segment_end(cmd->page) - cmd->page &&
+	       !(opt.noise && cmd->page < NOISE_PAGES && !only_anon(cmd, cmd->page));
 }
 
 static bool gen_advise(struct cmd *cmd)
@@ -269,7 +333,7 @@ static bool gen_advise(struct cmd *cmd)
 	case MADV_WIPEONFORK:
 	case MADV_MERGEABLE:
 		/* Tables with such regions are not shared: keep them rare. */
-		cmd->page = MAP_PAGES - CHUNK + rnd(CHUNK);
+		cmd->page = MAP_PAGES - CHUNK + pick_page(CHUNK);
 		cmd->n = pick_length(MAP_PAGES - cmd->page);
 		return true;
 	case MADV_HUGEPAGE:
@@ -341,7 +405,7 @@ static bool gen_uffd(struct cmd *cmd)
 		return true;
 	default:
 		for (u32 tries = 0; tries < 20; tries++) {
-			cmd->page = MAP_PAGES - CHUNK + rnd(CHUNK);
+			cmd->page = MAP_PAGES - CHUNK + pick_page(CHUNK);
 			cmd->n = 1;
 			if (!any_flag(cmd, cmd->op == OP_UPROT ? F_WP : F_MISSING))
 				continue;
@@ -404,21 +468,32 @@ static bool gen_pin(struct cmd *cmd)
 	       proc->pages[cmd->page].kind == K_ANON;
 }
 
+/* For an access: one in eight may fault, which costs more than all others. */
+static bool pick_accessible(struct cmd *cmd, bool write)
+{
+	const struct mpage *page;
+
+	if (rnd(8) == 0) {
+		pick_range(cmd, NR_PAGES, 4);
+		return true;
+	}
+	if (!pick_region(cmd, NR_PAGES, rnd(60) ? 5 : 100))
+		return false;
+	page = &proc_of(cmd)->pages[cmd->page];
+	return page->prot & (write ? PROT_WRITE : PROT_READ);
+}
+
 static bool finish(struct cmd *cmd)
 {
 	struct proc *proc = proc_of(cmd);
 
 	switch (cmd->op) {
 	case OP_CHECK:
-		if (rnd(4))
-			pick_range(cmd, NR_PAGES, rnd(20) ? 32 : CHUNK);
-		else if (!pick_region(cmd, NR_PAGES, 32))
+		if (!pick_accessible(cmd, false))
 			return false;
 		return claim(cmd, proc, false);
 	case OP_WRITE:
-		if (rnd(4) == 0)
-			pick_range(cmd, NR_PAGES, rnd(20) ? 32 : CHUNK);
-		else if (!pick_region(cmd, NR_PAGES, 32))
+		if (!pick_accessible(cmd, true))
 			return false;
 		cmd->a = ++world->seq;
 		cmd->b = rnd(3) ? 15 : 1 + rnd(15);
@@ -457,9 +532,10 @@ static bool finish(struct cmd *cmd)
 	case OP_FORK: {
 		int child = pick_slot(false, -1);
 
-		/* The noise must not be forked in the middle of the set-up. */
 		if (child < 0)
 			return false;
+		if (too_many_regions(cmd))
+			return true;
 		cmd->a = child;
 		claimed_slots |= 1U << child;
 		return true;
@@ -519,15 +595,15 @@ static bool finish(struct cmd *cmd)
 }
 
 static u16 weights[NR_OPS] = {
-	[OP_CHECK] = 170, [OP_WRITE] = 230, [OP_FILL] = 15, [OP_MAP] = 60,
-	[OP_UNMAP] = 35, [OP_PROTECT] = 60, [OP_MOVE] = 40, [OP_RESIZE] = 20,
-	[OP_ADVISE] = 130, [OP_LOCK] = 8, [OP_UNLOCK] = 6, [OP_FORK] = 60,
-	[OP_EXIT] = 38, [OP_EXEC] = 2, [OP_VMREAD] = 16, [OP_VMWRITE] = 30,
-	[OP_MEMREAD] = 10, [OP_MEMWRITE] = 20, [OP_PWRITE] = 14, [OP_TRUNC] = 14,
-	[OP_PUNCH] = 6, [OP_BRK] = 16, [OP_REFS] = 6, [OP_LOOK] = 4,
+	[OP_CHECK] = 340, [OP_WRITE] = 400, [OP_FILL] = 10, [OP_MAP] = 40,
+	[OP_UNMAP] = 20, [OP_PROTECT] = 50, [OP_MOVE] = 25, [OP_RESIZE] = 15,
+	[OP_ADVISE] = 120, [OP_LOCK] = 6, [OP_UNLOCK] = 5, [OP_FORK] = 22,
+	[OP_EXIT] = 14, [OP_EXEC] = 1, [OP_VMREAD] = 16, [OP_VMWRITE] = 30,
+	[OP_MEMREAD] = 6, [OP_MEMWRITE] = 12, [OP_PWRITE] = 10, [OP_TRUNC] = 8,
+	[OP_PUNCH] = 6, [OP_BRK] = 14, [OP_REFS] = 3, [OP_LOOK] = 1,
 	[OP_UREG] = 6, [OP_UUNREG] = 3, [OP_UCOPY] = 6, [OP_UZERO] = 3,
 	[OP_UPROT] = 6, [OP_SPLICE] = 12, [OP_DRAIN] = 12, [OP_PIN] = 12,
-	[OP_PINREAD] = 6, [OP_UNPIN] = 2, [OP_ZYGOTE] = 1, [OP_MIGRATE] = 3,
+	[OP_PINREAD] = 6, [OP_UNPIN] = 2, [OP_ZYGOTE] = 1, [OP_MIGRATE] = 2,
 };
 
 /* What the controller does itself, now and then. */
@@ -597,6 +673,91 @@ static void pick_victim(struct round *round, u32 slot)
 	round->kill = slot;
 }
 
+/*
+ * Something that takes pages away from @watch's process, or changes them: by the
+ * file they are of, by a table that is shared, or from outside.
+ */
+static bool disturb(struct cmd *cmd, const struct cmd *watch)
+{
+	static const u8 advice[] = {
+		MADV_PAGEOUT, MADV_PAGEOUT, MADV_DONTNEED, MADV_REMOVE, MADV_COLLAPSE,
+	};
+	const struct mpage *page = &world->procs[watch->slot].pages[watch->page];
+	const struct mpage *mine = &proc_of(cmd)->pages[watch->page];
+	bool of_file = page->kind >= K_PRIVATE && page->obj < NR_FILES;
+	struct object *file = &world->objects[page->obj];
+
+	cmd->page = watch->page;
+	cmd->n = watch->n;
+	switch (rnd(of_file ? 8 : 4)) {
+	case 0:
+		cmd->op = OP_VMWRITE;
+		cmd->a = watch->slot;
+		cmd->b = ++world->seq;
+		return true;
+	case 1:
+		cmd->op = OP_MIGRATE;
+		cmd->a = rnd(2);
+		return true;
+	case 2 ... 3:
+		cmd->op = OP_ADVISE;
+		cmd->a = advice[rnd(ARRAY_SIZE(advice))];
+		if (cmd->a == MADV_COLLAPSE) {
+			cmd->page = cmd->page / CHUNK * CHUNK;
+			cmd->n = CHUNK;
+			return cmd->page < MAP_PAGES;
+		}
+		return cmd->a != MADV_REMOVE || mine->kind == K_SHARED;
+	case 4:
+		cmd->op = OP_TRUNC;
+		cmd->a = page->obj;
+		cmd->b = file->huge ? page->off / CHUNK * CHUNK : page->off;
+		return true;
+	case 5:
+		cmd->op = OP_PWRITE;
+		cmd->b = ++world->seq;
+		break;
+	default:
+		cmd->op = OP_PUNCH;
+	}
+	cmd->a = page->obj;
+	cmd->page = page->off;
+	return page->off + cmd->n <= file->size;
+}
+
+/*
+ * One process looks at pages while another one, on another processor, takes them
+ * away: what it sees once that is done must be new.
+ */
+static bool generate_watch(struct round *round)
+{
+	struct cmd watch = { .op = OP_WATCH }, *cmd = round->cmds;
+	int watcher = pick_slot(true, -1);
+	int other = pick_slot(true, watcher);
+
+	watch.slot = watcher;
+	watch.a = other;
+	if (other < 0 || !pick_region(&watch, NR_PAGES, 8) ||
+	    !(proc_of(&watch)->pages[watch.page].prot & PROT_READ))
+		return false;
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->slot = other;
+	if (!disturb(cmd, &watch))
+		return false;
+	round->n = 1;
+	/* What was freed is used again. */
+	for (u32 i = 0; i < 3; i++) {
+		cmd = &round->cmds[round->n];
+		memset(cmd, 0, sizeof(*cmd));
+		cmd->op = OP_WRITE;
+		cmd->slot = other;
+		if (finish(cmd))
+			round->n++;
+	}
+	round->cmds[round->n++] = watch;
+	return round->race = true;
+}
+
 void generate(struct round *round)
 {
 	u32 slots = 1;
@@ -622,6 +783,8 @@ void generate(struct round *round)
 			return;
 		}
 	}
+	if (rnd(200) < opt.race && generate_watch(round))
+		return;
 	if (rnd(100) < opt.race) {
 		round->race = racing = true;
 		slots = 2 + rnd(world->alive);
@@ -654,14 +817,15 @@ void generate_start(struct round *round, u32 step)
 			break;
 		}
 		cmd->c = PROT_READ | PROT_WRITE;
-		cmd->a = i == 1 ? 1 + rnd(2) * 2 : i == 2 ? 2 + 2 * rnd(NR_FILES) : 0;
+		cmd->a = cmd->page < UPPER_PAGES ? 1 + 2 * rnd(NR_FILES + 1) :
+			 i % 3 == 2 ? 2 + 2 * rnd(NR_FILES) : 0;
 	}
-	for (u32 i = 0; i < 6 && step == 1; i++) {
+	for (u32 i = 0; i < 2 * NR_CHUNKS && step == 1; i++) {
 		struct cmd *cmd = &round->cmds[round->n++];
 
 		cmd->op = OP_WRITE;
-		cmd->page = rnd(MAP_PAGES - 200);
-		cmd->n = 1 + rnd(200);
+		cmd->page = i / 2 * CHUNK + (i % 2 ? CHUNK - HOT_PAGES : 0);
+		cmd->n = 1 + rnd(HOT_PAGES);
 		cmd->a = ++world->seq;
 		cmd->b = 15;
 	}

@@ -2,8 +2,10 @@
 /* The controller: hands out rounds, collects what came of them, reports. */
 #include "fuzz.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -35,7 +37,7 @@ int file_fds[NR_FILES];
 int pipes[NR_SLOTS][2];
 bool failed;
 struct options opt = {
-	.seed = 1, .seconds = 0, .episode_ops = 8000, .mode = "any",
+	.seed = 1, .seconds = 0, .episode_ops = 20000, .mode = "any",
 };
 
 static bool wants_log;
@@ -100,7 +102,7 @@ bool parse_command(const char *line, struct cmd *cmd)
 			continue;
 		*cmd = (struct cmd){ op, slot, page, n, a, b, c };
 		return (slot < NR_SLOTS || slot == CONTROLLER) &&
-		       page + n <= OBJ_PAGES * 4 && n <= 2 * CHUNK;
+		       page + n <= NR_PAGES && n <= 2 * CHUNK;
 	}
 	return false;
 }
@@ -149,14 +151,26 @@ static void kill_all(void)
  * Without a race all run on one processor: a message to another one is slow, and
  * under emulation slower than all else.
  */
-static void choose_processors(void)
+static void choose_processors(bool race)
 {
-	cpu_set_t set;
+	static cpu_set_t all;
+	cpu_set_t one;
 
-	CPU_ZERO(&set);
-	CPU_SET(0, &set);
-	if (!opt.race)
-		sched_setaffinity(0, sizeof(set), &set);
+	if (!CPU_COUNT(&all))
+		sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(all), race ? &all : &one);
+}
+
+static void *shared_memory(u64 at, size_t size)
+{
+	void *memory = mmap((void *)at, size, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		broken("no memory: %s", strerror(errno));
+	return memory;
 }
 
 static void first_worker(void)
@@ -170,6 +184,7 @@ static void first_worker(void)
 		broken("cannot fork: %s", strerror(errno));
 	if (pid == 0) {
 		prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0);
+		shared_memory((u64)page_addr(0) + GIGABYTE / 2, BALLAST);
 		worker(0);
 	}
 	proc_start(0, pid);
@@ -193,16 +208,27 @@ static bool collapse_allowed(const struct proc *proc, const struct cmd *cmd)
 }
 
 /* Is this of any sense now? After shortening, commands name what is no more. */
-static bool valid(const struct cmd *cmd, u32 taken)
+static bool valid(const struct cmd *cmd, u32 taken, const struct round *round,
+		  u32 posted)
 {
 	const struct proc *proc = &world->procs[cmd->slot];
 	/* Some are judged by the state before them, which is known then only. */
 	bool first = board->slots[cmd->slot].n == 0;
+	bool of_file = cmd->op == OP_PWRITE || cmd->op == OP_TRUNC ||
+		       cmd->op == OP_PUNCH;
 
 	if (!proc->alive ||
-	    (cmd->page < MAP_PAGES && cmd->page + cmd->n > (int)MAP_PAGES))
+	    (!of_file && cmd->page + cmd->n > (int)segment_end(cmd->page)))
 		return false;
 	switch (cmd->op) {
+	case OP_WATCH:
+		return first && cmd->n <= 16 && (int)cmd->a != round->kill &&
+		       cmd->a < NR_SLOTS && posted & (1U << cmd->a) &&
+		       cmd->slot != cmd->a;
+	case OP_MOVE:
+		return cmd->a < MAP_PAGES && cmd->a + cmd->n <= segment_end(cmd->a);
+	case OP_RESIZE:
+		return cmd->a && cmd->page + cmd->a <= segment_end(cmd->page);
 	case OP_FORK:
 		return cmd->a < NR_SLOTS && !world->procs[cmd->a].alive &&
 		       !(taken & (1U << cmd->a));
@@ -239,7 +265,7 @@ static bool valid(const struct cmd *cmd, u32 taken)
 /* See noise_main(): no private file page may be where it writes. */
 static bool noise_allowed(const struct proc *proc)
 {
-	for (u32 i = 0; i < 2 * CHUNK; i++)
+	for (u32 i = 0; i < NOISE_PAGES; i++)
 		if (proc->pages[i].kind == K_PRIVATE)
 			return false;
 	return true;
@@ -291,9 +317,38 @@ static bool wait_for(u32 slot)
 	return true;
 }
 
+/* Takes what came of a burst; false if the worker has not done it. */
+static bool collect(u32 slot, bool killed)
+{
+	struct slot *s = &board->slots[slot];
+	bool ended = false;
+
+	ops += s->n;
+	for (u32 i = 0; i < s->n && !failed && !killed; i++) {
+		struct result *res = &s->results[i];
+
+		if (!res->done) {
+			fail("process %u left a command out", slot);
+			return false;
+		}
+		oracle_apply(&s->cmds[i], res, s->pages + res->first);
+		if (s->cmds[i].op == OP_FORK && res->ret > 0) {
+			board->pids[s->cmds[i].a] = res->ret;
+			forks++;
+		}
+		ended |= s->cmds[i].op == OP_EXIT;
+	}
+	if (s->noise_bad)
+		fail("a thread of process %u has read %016llx, which nobody wrote",
+		     slot, (unsigned long long)s->noise_bad);
+	if (ended || killed)
+		reap(slot);
+	return true;
+}
+
 static void run_round(struct round *round)
 {
-	u32 posted = 0, taken = 0;
+	u32 posted = 0, taken = 0, watchers = 0;
 
 	if (opt.log)
 		log_round(round);
@@ -314,14 +369,19 @@ static void run_round(struct round *round)
 			}
 			return;
 		}
-		if (s->n == MAX_BURST || !valid(cmd, taken))
+		if (s->n == MAX_BURST || !valid(cmd, taken, round, posted))
 			continue;
 		if (cmd->op == OP_FORK) {
 			taken |= 1U << cmd->a;
 			prepare_slot(cmd->a);
 		}
 		s->results[s->n].done = 0;
-		s->cmds[s->n++] = *cmd;
+		s->cmds[s->n] = *cmd;
+		if (cmd->op == OP_WATCH) {
+			s->cmds[s->n].b = board->slots[cmd->a].go + 1;
+			watchers |= 1U << cmd->slot;
+		}
+		s->n++;
 		posted |= 1U << cmd->slot;
 	}
 	for (u32 i = 0; i < NR_SLOTS; i++) {
@@ -339,52 +399,68 @@ static void run_round(struct round *round)
 	for (u32 i = 0; i < NR_SLOTS; i++)
 		if (posted & (1U << i) && (int)i != round->kill && !wait_for(i))
 			return;
-	for (u32 i = 0; i < NR_SLOTS; i++) {
-		struct slot *s = &board->slots[i];
-		bool ended = false;
+	/* What a watcher saw comes after all that the others did. */
+	for (u32 k = 0; k < 2 * NR_SLOTS; k++) {
+		u32 i = k % NR_SLOTS;
 
-		if (!(posted & (1U << i)))
-			continue;
-		ops += s->n;
-		for (u32 k = 0; k < s->n && !failed && (int)i != round->kill; k++) {
-			struct result *res = &s->results[k];
-
-			if (!res->done) {
-				fail("process %u left a command out", i);
-				return;
-			}
-			oracle_apply(&s->cmds[k], res, s->pages + res->first);
-			if (s->cmds[k].op == OP_FORK && res->ret > 0) {
-				board->pids[s->cmds[k].a] = res->ret;
-				forks++;
-			}
-			ended |= s->cmds[k].op == OP_EXIT;
-		}
-		if (s->noise_bad)
-			fail("a thread of process %u has read %016llx, which nobody wrote",
-			     i, (unsigned long long)s->noise_bad);
-		if (ended || (int)i == round->kill)
-			reap(i);
+		if (posted & (1U << i) && !(watchers & (1U << i)) == (k < NR_SLOTS) &&
+		    !collect(i, (int)i == round->kill))
+			return;
 	}
 }
 
-/* Every page of every process, and all accounts. */
-static void look_at_all(void)
+/*
+ * Is there anything to be seen in a page? Looking at one where the kernel has
+ * nothing and nothing must be is a fault for nothing, so that is done to a few.
+ */
+static bool worth_a_look(const struct mpage *page, u64 entry, u32 number)
+{
+	if (page->kind == K_NONE || !(page->prot & PROT_READ))
+		return number % 16 == 0;	/* it faults: by a signal */
+	return entry >> 61 || page_has_content(page) || number % 16 == 1;
+}
+
+static void look_at(u32 slot, u32 chunk, const u64 *entries)
 {
 	static struct round round;
+	const struct proc *proc = &world->procs[slot];
+
+	for (u32 i = 0; i < CHUNK && !failed;) {
+		u32 pages = 0;
+
+		memset(&round, 0, sizeof(round));
+		round.kill = -1;
+		for (; i < CHUNK && round.n < MAX_BURST; i++) {
+			u32 number = chunk * CHUNK + i;
+			struct cmd *last = &round.cmds[round.n - 1];
+
+			if (!worth_a_look(&proc->pages[number], entries[i], number))
+				continue;
+			pages++;
+			if (round.n && last->page + last->n == (int)number)
+				last->n++;
+			else
+				round.cmds[round.n++] = (struct cmd){
+					OP_CHECK, slot, number, 1, 0, 0, 0
+				};
+		}
+		if (pages)
+			run_round(&round);
+	}
+}
+
+/* Every page of every process that holds something, and all accounts. */
+static void look_at_all(void)
+{
+	static u64 entries[NR_PAGES];
 
 	for (u32 slot = 0; slot < NR_SLOTS && !failed; slot++) {
 		if (!world->procs[slot].alive)
 			continue;
-		for (u32 half = 0; half < 2 && !failed; half++) {
-			memset(&round, 0, sizeof(round));
-			round.kill = -1;
-			for (u32 i = half * 3; i < (half ? NR_CHUNKS : 3); i++)
-				round.cmds[round.n++] = (struct cmd){
-					OP_CHECK, slot, i * CHUNK, CHUNK, 0, 0, 0
-				};
-			run_round(&round);
-		}
+		if (!read_pagemap(world->procs[slot].pid, entries))
+			broken("cannot read the page map of process %u", slot);
+		for (u32 chunk = 0; chunk < NR_CHUNKS && !failed; chunk++)
+			look_at(slot, chunk, entries + chunk * CHUNK);
 	}
 	if (!failed)
 		account_check();
@@ -456,8 +532,21 @@ static void run_episode(void)
 		else
 			break;
 		run_round(&round);
+		if (step == FIRST_WORKERS + 1)
+			account_sharing();
 	}
 	end_episode();
+}
+
+static bool has_race(FILE *file)
+{
+	char line[200];
+	bool race = false;
+
+	while (fgets(line, sizeof(line), file))
+		race |= !strncmp(line, "round race", 10);
+	rewind(file);
+	return race;
 }
 
 static void replay(const char *path)
@@ -470,6 +559,7 @@ static void replay(const char *path)
 
 	if (!file)
 		broken("cannot read %s: %s", path, strerror(errno));
+	choose_processors(has_race(file));
 	episode = 1;
 	begin_episode();
 	memset(&round, 0, sizeof(round));
@@ -495,14 +585,48 @@ static void replay(const char *path)
 	end_episode();
 }
 
-static void check_sharing(u64 shared)
+static int is_script(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return dot && !strcmp(dot, ".fuzz");
+}
+
+/* All scripts in a directory, each a test of its own; true if any has failed. */
+static bool replay_all(const char *dir)
+{
+	struct dirent **scripts;
+	int count = scandir(dir, &scripts, is_script, alphasort);
+	bool any = false;
+
+	if (count <= 0)
+		broken("there is no .fuzz file in %s", dir);
+	printf("TAP version 13\n1..%d\n", count);
+	for (int i = 0; i < count; i++) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "%s/%s", dir, scripts[i]->d_name);
+		failed = false;
+		replay(path);
+		any |= failed;
+		printf("%s %d - %s\n", failed ? "not ok" : "ok", i + 1,
+		       scripts[i]->d_name);
+		fflush(stdout);
+		free(scripts[i]);
+	}
+	free(scripts);
+	return any;
+}
+
+static void check_sharing(u64 shared, u64 upper)
 {
 	if (!strcmp(opt.mode, "any") || !strcmp(opt.mode, "never"))
 		return;
 	printf("metric fork-shared %llu tables\n", (unsigned long long)shared);
+	printf("metric upper-shared %llu tables\n", (unsigned long long)upper);
 	printf("metric most-shared %u tables\n", most_shared);
 	/* A fuzzer of sharing that shares nothing has tested nothing. */
-	if (opt.replay || opt.episode)
+	if (opt.replay || opt.replay_all || opt.episode)
 		return;
 	if (!failed && (shared < forks || !most_shared))
 		fail("%llu forks shared %llu tables, and no process was seen to share more than %u",
@@ -516,12 +640,13 @@ static void usage(void)
 	     "  --seed N         what it does (1)\n"
 	     "  --seconds S      how long, in its own time; --ops N: how much\n"
 	     "  --episode K      only this episode of the seed\n"
-	     "  --episode-ops N  operations of an episode (8000)\n"
+	     "  --episode-ops N  operations of an episode (20000)\n"
 	     "  --race P         percent of rounds with several workers at once (0)\n"
 	     "  --noise N        1: threads that touch memory in such rounds (0)\n"
 	     "  --mode M         always, optin, never: the kernel's, with sharing checked;\n"
 	     "                   any: any kernel, no switch of it is touched (the default)\n"
 	     "  --replay FILE    the commands in a file\n"
+	     "  --replay-all DIR those in each .fuzz file there; tells each verdict as TAP\n"
 	     "  --log            print each round before it is run\n"
 	     "  --tap            print the verdict as TAP\n"
 	     "  --sabotage HOW   make a mistake that must be found: lost-write, leak,\n"
@@ -535,7 +660,7 @@ static void parse_options(int argc, char **argv)
 		{ "ops", 1, 0, 'o' }, { "episode", 1, 0, 'e' },
 		{ "episode-ops", 1, 0, 'E' }, { "race", 1, 0, 'r' },
 		{ "noise", 1, 0, 'n' }, { "mode", 1, 0, 'm' },
-		{ "replay", 1, 0, 'R' }, { "log", 0, 0, 'l' },
+		{ "replay", 1, 0, 'R' }, { "replay-all", 1, 0, 'A' }, { "log", 0, 0, 'l' },
 		{ "tap", 0, 0, 'T' }, { "sabotage", 1, 0, 'S' },
 		{ "nothing", 0, 0, 'x' }, { "help", 0, 0, 'h' }, { 0 },
 	};
@@ -552,6 +677,7 @@ static void parse_options(int argc, char **argv)
 		case 'n': opt.noise = atoi(optarg); break;
 		case 'm': opt.mode = optarg; break;
 		case 'R': opt.replay = optarg; break;
+		case 'A': opt.replay_all = optarg; break;
 		case 'l': wants_log = true; break;
 		case 'T': opt.tap = true; break;
 		case 'S': opt.sabotage = optarg; break;
@@ -559,23 +685,14 @@ static void parse_options(int argc, char **argv)
 		case 'h': usage(); exit(0);
 		default: usage(); exit(2);
 		}
-	if (!opt.seconds && !opt.max_ops && !opt.episode && !opt.replay)
+	if (!opt.seconds && !opt.max_ops && !opt.episode && !opt.replay &&
+	    !opt.replay_all)
 		opt.max_ops = 20000;
-}
-
-static void *shared_memory(u64 at, size_t size)
-{
-	void *memory = mmap((void *)at, size, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-	if (memory == MAP_FAILED)
-		broken("no memory: %s", strerror(errno));
-	return memory;
 }
 
 int main(int argc, char **argv)
 {
-	u64 before = 0, after = 0;
+	u64 before = 0, after = 0, upper_before = 0, upper_after = 0;
 
 	parse_options(argc, argv);
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
@@ -589,12 +706,15 @@ int main(int argc, char **argv)
 	if (brk(heap))
 		broken("cannot move the heap's end: %s", strerror(errno));
 	system_setup();
-	choose_processors();
+	choose_processors(opt.race);
 	started = told = now_seconds();
 	vmstat("cohort_ptp_shared", &before);
+	vmstat("cohort_pmd_shared", &upper_before);
 	if (strcmp(opt.mode, "any"))
 		account_leaks(true);
-	if (opt.replay) {
+	if (opt.replay_all) {
+		failed = replay_all(opt.replay_all);
+	} else if (opt.replay) {
 		replay(opt.replay);
 	} else if (opt.episode) {
 		episode = opt.episode;
@@ -604,6 +724,7 @@ int main(int argc, char **argv)
 			run_episode();
 	}
 	vmstat("cohort_ptp_shared", &after);
+	vmstat("cohort_pmd_shared", &upper_after);
 	system_restore();
 	/* Another machine's other processes come and go. */
 	if (!failed && strcmp(opt.mode, "any"))
@@ -612,8 +733,8 @@ int main(int argc, char **argv)
 	printf("metric rounds %llu rounds\n", (unsigned long long)rounds);
 	printf("metric forks %llu forks\n", (unsigned long long)forks);
 	printf("metric seconds %.3f s\n", now_seconds() - started);
-	check_sharing(after - before);
-	if (opt.tap)
+	check_sharing(after - before, upper_after - upper_before);
+	if (opt.tap && !opt.replay_all)
 		printf("TAP version 13\n1..1\n%s 1 - %llu operations from seed %llu go as they must\n",
 		       failed ? "not ok" : "ok", (unsigned long long)ops,
 		       (unsigned long long)opt.seed);

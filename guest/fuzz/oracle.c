@@ -83,6 +83,19 @@ static u64 *content(struct mpage *page)
 				  world->objects[page->obj].tag[page->off];
 }
 
+/* Must it show anything but zeros? */
+bool page_has_content(const struct mpage *page)
+{
+	const u64 *tag = is_private(page) ? page->tag :
+		page->kind == K_NONE ? NULL :
+		world->objects[page->obj].tag[page->off];
+	u64 any = 0;
+
+	for (u32 i = 0; i < CELLS && tag; i++)
+		any |= tag[i];
+	return any;
+}
+
 static bool beyond_end(const struct mpage *page)
 {
 	return page->kind >= K_PRIVATE &&
@@ -812,6 +825,7 @@ void oracle_apply(const struct cmd *cmd, const struct result *res,
 	now = cmd;
 	switch (cmd->op) {
 	case OP_CHECK:
+	case OP_WATCH:
 		return apply_check(proc, cmd, pr);
 	case OP_WRITE:
 	case OP_FILL:

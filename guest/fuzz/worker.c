@@ -80,29 +80,32 @@ static u8 status_of(long sig)
 	return sig == 0 ? ST_OK : sig == SIGBUS ? ST_BUS : ST_SEGV;
 }
 
-/* What 512 words hold, in short; garbage is what no write made. */
+/* What a cell holds, in short; garbage is what no write made. */
+static void digest_cell(const u64 *w, struct page_result *pr, u32 cell)
+{
+	u64 step = w[0] ? 1 : 0;
+
+	pr->tag[cell] = w[0];
+	for (u32 i = 0; i < CELL_WORDS; i++)
+		if (w[i] != w[0] + i * step || (w[0] & 0xff)) {
+			pr->status = ST_GARBAGE;
+			pr->tag[cell] = w[i];
+			break;
+		}
+}
+
 static void digest(const u64 *words, struct page_result *pr)
 {
 	pr->status = ST_OK;
-	for (u32 cell = 0; cell < CELLS; cell++) {
-		const u64 *w = words + cell * CELL_WORDS;
-		u64 step = w[0] ? 1 : 0;
-
-		pr->tag[cell] = w[0];
-		for (u32 i = 0; i < CELL_WORDS; i++)
-			if (w[i] != w[0] + i * step || (w[0] & 0xff)) {
-				pr->status = ST_GARBAGE;
-				pr->tag[cell] = w[i];
-				break;
-			}
-	}
+	for (u32 cell = 0; cell < CELLS; cell++)
+		digest_cell(words + cell * CELL_STRIDE, pr, cell);
 }
 
 static void fill_words(u64 *words, u64 tag)
 {
 	for (u32 cell = 0; cell < CELLS; cell++)
 		for (u32 i = 0; i < CELL_WORDS; i++)
-			words[cell * CELL_WORDS + i] = tag + (tag ? i : 0);
+			words[cell * CELL_STRIDE + i] = tag + (tag ? i : 0);
 }
 
 static struct page_result *next_page(void)
@@ -119,15 +122,39 @@ static s64 check(u32 page, u32 n)
 {
 	for (u32 i = 0; i < n; i++) {
 		struct page_result *pr = next_page();
-		long sig = probe_load(scratch, (u64 *)page_addr(page + i),
-				      PAGE / 8);
+		u64 *at = (u64 *)page_addr(page + i);
+		u64 words[CELL_WORDS];
 
-		if (sig)
-			pr->status = status_of(sig);
-		else
-			digest(scratch, pr);
+		pr->status = ST_OK;
+		for (u32 cell = 0; cell < CELLS; cell++) {
+			long sig = probe_load(words, at + cell * CELL_STRIDE,
+					      CELL_WORDS);
+
+			if (sig) {
+				pr->status = status_of(sig);
+				break;
+			}
+			digest_cell(words, pr, cell);
+		}
 	}
 	return 0;
+}
+
+/*
+ * Looks at pages all the time while slot @who is at work, and once more as soon
+ * as it is done (its @round is over): on another processor, without a switch of
+ * context in between, so that a translation out of date would still be there.
+ */
+static s64 watch(u32 page, u32 n, u32 who, u32 round)
+{
+	const u32 *done = &board->slots[who].done;
+	long sig = 0;
+	u64 word;
+
+	while (__atomic_load_n(done, __ATOMIC_ACQUIRE) != round)
+		for (u32 i = 0; i < n && !sig; i++)
+			sig = probe_load(&word, (u64 *)page_addr(page + i), 1);
+	return check(page, n);
 }
 
 static s64 store(u32 page, u32 n, u64 (*tag)(u32 page, u32 arg), u32 arg,
@@ -143,7 +170,7 @@ static s64 store(u32 page, u32 n, u64 (*tag)(u32 page, u32 arg), u32 arg,
 
 			if (!(cells & (1 << cell)))
 				continue;
-			sig = probe_store(at + cell * CELL_WORDS,
+			sig = probe_store(at + cell * CELL_STRIDE,
 					  tag(page + i, arg), CELL_WORDS);
 			if (sig) {
 				pr->status = status_of(sig);
@@ -466,6 +493,8 @@ static s64 execute(const struct cmd *cmd)
 	switch (cmd->op) {
 	case OP_CHECK:
 		return check(cmd->page, cmd->n);
+	case OP_WATCH:		/* a: whose work; b: filled in by the controller */
+		return watch(cmd->page, cmd->n, cmd->a, cmd->b);
 	case OP_WRITE:		/* a: seq, b: cells */
 		return store(cmd->page, cmd->n, own_tag, cmd->a, cmd->b);
 	case OP_FILL:		/* a: which of the few equal contents */
@@ -577,8 +606,8 @@ static int noise_main(void *arg)
 		page = (x >> 8) % NR_PAGES;
 		cell = (x >> 40) % CELLS;
 		i = (x >> 48) % CELL_WORDS;
-		at = (u64 *)page_addr(page) + cell * CELL_WORDS + i;
-		if ((page < 2 * CHUNK || page >= MAP_PAGES) && (x & 1)) {
+		at = (u64 *)page_addr(page) + cell * CELL_STRIDE + i;
+		if ((page < NOISE_PAGES || page >= MAP_PAGES) && (x & 1)) {
 			probe_add(at);
 			continue;
 		}
@@ -666,7 +695,7 @@ void worker(u32 slot)
 		bool ends = false;
 
 		while ((go = __atomic_load_n(&my->go, __ATOMIC_ACQUIRE)) == last)
-			futex_wait(&my->go, last, 1000);
+			futex_wait(&my->go, last, 0);
 		last = go;
 		my->nr_pages = 0;
 		noise(my->noise);

@@ -121,14 +121,7 @@ pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
         bail!("--minutes must be 1 at least");
     }
     let replay = options.replay.as_deref().map(read_script).transpose()?;
-    let (image, kernel) = match &options.kernel {
-        Some(image) if image.is_file() => (image.clone(), None),
-        Some(image) => bail!("there is no kernel image {}", image.display()),
-        None => {
-            let kernel = build::build(lab, options.config)?;
-            (kernel.image.clone(), Some(kernel))
-        }
-    };
+    let (image, kernel) = build::image(lab, options.config, options.kernel.as_deref())?;
     let bench = Bench {
         lab,
         options,
@@ -470,7 +463,9 @@ fn first_failure(outcome: &Outcome) -> Option<(String, Failure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
 
     fn program() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -488,12 +483,28 @@ mod tests {
         (dir, program)
     }
 
+    /// What the fuzzer printed, and its exit status. A process that it had just forked when it
+    /// ended may outlive it and would keep its output open: all of them end with it.
     fn run(program: &Path, words: &[&str]) -> (Option<i32>, String) {
-        let output = Command::new(program).args(words).output().unwrap();
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        )
+        let mut child = Command::new(program)
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            pipe.read_to_end(&mut text).unwrap();
+            text
+        });
+        let status = child.wait().unwrap();
+        let group = libc::pid_t::try_from(child.id()).unwrap();
+        // SAFETY: signals a process group of this test's own making; no memory is passed.
+        unsafe { libc::killpg(group, libc::SIGKILL) };
+        let text = reader.join().unwrap();
+        (status.code(), String::from_utf8_lossy(&text).into_owned())
     }
 
     /// The oracle against the kernel that this runs on, and against mistakes made on purpose.
