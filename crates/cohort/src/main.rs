@@ -45,8 +45,9 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::main(args),
         Command::Man { subcommand } => man(subcommand.as_deref()),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "cohort", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "cohort", &mut text);
+            scan::print(text).map(|()| ExitCode::SUCCESS)
         }
     };
     match outcome {
@@ -79,7 +80,9 @@ fn man(subcommand: Option<&str>) -> anyhow::Result<ExitCode> {
             None => bail!("there is no subcommand {name}"),
         },
     };
-    clap_mangen::Man::new(command).render(&mut std::io::stdout())?;
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command).render(&mut text)?;
+    scan::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,7 +5,8 @@
 //! come from anywhere: all that the rest of this crate relies on is checked when it is read.
 
 use crate::frames::TableStats;
-use crate::model::{Frames, Process, Snapshot};
+use crate::kin;
+use crate::model::{Frames, Process, Sampling, Snapshot};
 use crate::process::Skipped;
 use crate::region::Backing;
 use crate::store::{Store, TableId};
@@ -20,7 +21,7 @@ use std::path::Path;
 use thiserror::Error;
 
 /// The first line of a capture; the number changes with the format.
-const MAGIC: &[u8] = b"COHORT-SCAN 1\n";
+const MAGIC: &[u8] = b"COHORT-SCAN 2\n";
 /// Larger numbers than these are no addresses, counts or bytes of any machine; sums of as many as
 /// fit into memory do not overflow.
 const LIMIT: u64 = 1 << 44;
@@ -42,7 +43,7 @@ pub enum Error {
     },
     /// It is none, or another version's.
     #[error(
-        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 1)"
+        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 2)"
     )]
     Magic {
         /// The file.
@@ -69,6 +70,7 @@ struct Body {
     frames: Frames,
     duration: f64,
     interval: f64,
+    sampling: Option<Sampling>,
     files: Vec<Backing>,
     processes: Vec<Process>,
     /// Place of each table, its words as differences, and what it holds.
@@ -134,6 +136,7 @@ fn body(snapshot: &Snapshot) -> Body {
         frames: snapshot.frames,
         duration: snapshot.duration,
         interval: snapshot.interval,
+        sampling: snapshot.sampling.clone(),
         files: snapshot.files.clone(),
         processes,
         tables: order
@@ -238,7 +241,9 @@ fn unfold(body: Body) -> Result<Snapshot, &'static str> {
         frames: body.frames,
         duration: body.duration,
         interval: body.interval,
+        sampling: body.sampling,
         files: body.files,
+        parents: kin::parents(&processes, &tables, body.frames),
         processes,
         tables,
         stats,
@@ -276,6 +281,16 @@ fn check(body: &Body) -> Result<(), &'static str> {
                 "a region holds more than it can",
             )?;
             end = region.end;
+        }
+        if let Some(samples) = &process.samples {
+            sane(
+                samples.kernel < LIMIT
+                    && samples
+                        .pages
+                        .iter()
+                        .all(|(page, count)| *page < 1 << 52 && *count < LIMIT),
+                "a process was sampled where none can be",
+            )?;
         }
         for run in &process.code {
             sane(

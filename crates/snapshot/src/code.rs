@@ -113,6 +113,57 @@ pub fn origins(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> (Origins
     (all, (snapshot.interval > 0.0).then_some(used))
 }
 
+/// Where a process, or many, were found running.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Sampled {
+    /// Samples in the kernel.
+    pub kernel: u64,
+    /// Samples in code that is mapped no more, or is in no region of code.
+    pub elsewhere: u64,
+    /// Samples by the origin of the code (EuroSys'16, Figure 3).
+    pub instructions: Origins,
+    /// Pages with at least one sample (Figure 2).
+    pub pages: Origins,
+}
+
+impl Sampled {
+    /// Samples outside of the kernel.
+    pub fn user(&self) -> f64 {
+        self.instructions.total() + self.elsewhere as f64
+    }
+}
+
+impl AddAssign for Sampled {
+    fn add_assign(&mut self, other: Self) {
+        self.kernel += other.kernel;
+        self.elsewhere += other.elsewhere;
+        self.instructions += other.instructions;
+        self.pages += other.pages;
+    }
+}
+
+/// Where the process at `place` was found running, where that was sampled.
+pub fn sampled(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Option<Sampled> {
+    let process = &snapshot.processes[place];
+    let samples = process.samples.as_ref()?;
+    let mut found = Sampled {
+        kernel: samples.kernel,
+        ..Sampled::default()
+    };
+    for (&page, &count) in &samples.pages {
+        match process.region(page).filter(|region| region.kind.code()) {
+            Some(region) => {
+                let preloaded = zygotes.preloaded(place, region.start, region.file);
+                *found.instructions.of(region.kind, preloaded) += count as f64;
+                *found.pages.of(region.kind, preloaded) += 1.0;
+            }
+            // [vdso] is code that the kernel lends.
+            None => found.elsewhere += count,
+        }
+    }
+    Some(found)
+}
+
 /// The code of a process: for 64 pages of a file each, which are in memory and which of those are
 /// preloaded.
 ///
@@ -124,11 +175,26 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// That of the process at `place`. Where an interval was watched, regions that were not used
-    /// at all in it are left out; in others each page in memory counts.
+    /// That of the process at `place`. Where samples were taken, the pages that it was found in.
+    /// Where an interval was watched, regions that were not used at all in it are left out; in
+    /// others each page in memory counts.
     pub fn new(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Footprint {
         let process: &Process = &snapshot.processes[place];
         let mut words: HashMap<(FileId, u64), (u64, u64)> = HashMap::new();
+        if let Some(samples) = &process.samples {
+            for &page in samples.pages.keys() {
+                let region = process
+                    .region(page)
+                    .filter(|region| matches!(region.kind, Kind::Program | Kind::Library));
+                let Some(region) = region else { continue };
+                let preloaded = zygotes.preloaded(place, region.start, region.file);
+                let page = region.offset.saturating_add(page - region.start);
+                let word = words.entry((region.file, page / 64)).or_default();
+                word.0 |= 1 << (page % 64);
+                word.1 |= u64::from(preloaded) << (page % 64);
+            }
+            return Footprint::of(words);
+        }
         for run in &process.code {
             let Some(region) = process.regions.get(run.region as usize) else {
                 continue;

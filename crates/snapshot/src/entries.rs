@@ -2,7 +2,8 @@
 //! Counts entries and tables of a group of processes: which are duplicates of each other, and
 //! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
 
-use crate::model::Snapshot;
+use crate::kin::{Kept, NEVER_SHARED, Seat};
+use crate::model::{Placed, Snapshot};
 use crate::region::Region;
 use crate::store::{TableId, hash_of};
 use crate::word::Word;
@@ -95,8 +96,11 @@ pub struct Ptps {
     /// Left if equal ones are kept once.
     pub distinct: u64,
     /// Left if processes share a table as long as their regions in it are the same and no
-    /// anonymous page in it differs: what a cohort can do, as tables fill up for all.
+    /// anonymous page in it differs: what a cohort could do whose first process had touched all
+    /// of its memory before it forked.
     pub lineages: u64,
+    /// Left if Cohort's kernel had made these processes, each with the forks that there were.
+    pub kept: u64,
     /// Tables there would be with private writable data in tables of their own.
     pub apart: u64,
     /// Of those, equal to one of another process.
@@ -111,6 +115,7 @@ impl AddAssign for Ptps {
         self.identical += other.identical;
         self.distinct += other.distinct;
         self.lineages += other.lineages;
+        self.kept += other.kept;
         self.apart += other.apart;
         self.apart_identical += other.apart_identical;
         self.apart_distinct += other.apart_distinct;
@@ -183,6 +188,7 @@ struct Use {
     index: u64,
     id: TableId,
     member: u32,
+    regions: u64,
     lineage: u64,
     shareable: u16,
     unknown: u16,
@@ -210,6 +216,7 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
                     index: snapshot.tables.index(table.id),
                     id: table.id,
                     member: member as u32,
+                    regions: table.regions,
                     lineage: table.lineage,
                     shareable: 0,
                     unknown: 0,
@@ -217,17 +224,19 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
                 })
         })
         .collect();
+    let parents = parents(snapshot, members);
     uses.par_sort_unstable_by_key(|used| (used.index, used.id));
     let sums = uses
         .par_chunk_by_mut(|a, b| a.index == b.index)
         .fold(
-            || (Sums::default(), Columns::default()),
-            |(mut sums, mut columns), uses| {
+            || (Sums::default(), Columns::default(), Kept::default()),
+            |(mut sums, mut columns, mut kept), uses| {
                 one_index(snapshot, members, uses, &mut columns, &mut sums);
-                (sums, columns)
+                sums.ptps.kept += kept.count(snapshot, &seats(snapshot, uses), &parents);
+                (sums, columns, kept)
             },
         )
-        .map(|(sums, _)| sums)
+        .map(|(sums, _, _)| sums)
         .reduce(Sums::default, |mut all, some| {
             all.distinct += some.distinct;
             all.ptps += some.ptps;
@@ -253,6 +262,36 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         counts.active = Some(active(snapshot, members, &sums, &counts));
     }
     counts
+}
+
+/// For each member the one that it was forked from, if that is a member.
+fn parents(snapshot: &Snapshot, members: &[usize]) -> Vec<Option<u32>> {
+    let numbers: HashMap<usize, u32> = members.iter().copied().zip(0..).collect();
+    let parent = |place: &usize| numbers.get(&snapshot.parents[*place]?).copied();
+    members.iter().map(parent).collect()
+}
+
+/// Who has which table, but for huge pages and what cannot be told apart.
+fn seats(snapshot: &Snapshot, uses: &[Use]) -> Vec<Seat> {
+    let small = |used: &&Use| {
+        let words = snapshot.tables.words(used.id);
+        words.first().is_some_and(|word| !word.huge())
+    };
+    uses.iter()
+        .filter(small)
+        .map(|used| Seat {
+            member: used.member,
+            table: Placed {
+                id: used.id,
+                regions: if used.unknown > 0 {
+                    NEVER_SHARED
+                } else {
+                    used.regions
+                },
+                lineage: used.lineage,
+            },
+        })
+        .collect()
 }
 
 fn add_use(snapshot: &Snapshot, used: &Use, member: &mut Member) {

@@ -2,7 +2,6 @@
 //! Groups of processes: the candidates for a cohort.
 
 use crate::model::Snapshot;
-use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 /// What processes of a group have in common.
@@ -10,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum By {
     /// Nothing: one group.
     Machine,
-    /// Forked from one another without an exec: connected by parents that run the same program.
+    /// Forked from one another without an exec, see [`crate::kin::parents`].
     Tree,
     /// The control group, which is the container where there is one.
     Cgroup,
@@ -72,26 +71,12 @@ fn or_none(text: &str) -> String {
 
 /// For each process the first ancestor from which it was forked without an exec, or itself.
 pub fn roots(snapshot: &Snapshot) -> Vec<usize> {
-    let places: HashMap<i32, usize> = snapshot
-        .processes
-        .iter()
-        .enumerate()
-        .map(|(place, process)| (process.identity.pid, place))
-        .collect();
-    let parent = |place: usize| {
-        let own = &snapshot.processes[place].identity;
-        let parent = *places.get(&own.ppid)?;
-        let theirs = &snapshot.processes[parent].identity;
-        // A parent cannot be younger: then its number was used again.
-        (theirs.exe == own.exe && !own.exe.is_empty() && theirs.start_time <= own.start_time)
-            .then_some(parent)
-    };
     (0..snapshot.processes.len())
         .map(|place| {
             let mut root = place;
             // Bounded, should a damaged capture hold a circle.
             for _ in 0..snapshot.processes.len() {
-                match parent(root) {
+                match snapshot.parents[root] {
                     Some(next) => root = next,
                     None => break,
                 }

@@ -7,7 +7,9 @@
 //!
 //! In order of use: [`scan`] reads a [`model::Snapshot`] with the help of [`process`], [`region`],
 //! [`walk`], [`pagemap`], [`store`] and [`frames`]; [`capture`] keeps it in a
-//! file; [`entries`] counts classes of entries, [`code`] pages of code, [`content`] equal pages.
+//! file; [`kin`] tells who was forked from whom, [`entries`]
+//! counts classes of entries, [`code`] pages of code with the help of
+//! [`samples`], [`content`] equal pages.
 
 pub mod capture;
 pub mod code;
@@ -16,11 +18,13 @@ pub mod entries;
 pub mod fake;
 pub mod frames;
 pub mod group;
+pub mod kin;
 pub mod model;
 pub mod pace;
 pub mod pagemap;
 pub mod process;
 pub mod region;
+pub mod samples;
 pub mod scan;
 pub mod store;
 pub mod walk;

@@ -4,6 +4,7 @@
 use crate::frames::TableStats;
 use crate::process::{Identity, Skipped};
 use crate::region::{Backing, FileId, Kind, Region};
+use crate::samples::{self, Clock};
 use crate::store::{TableId, Tables};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub enum Frames {
 pub struct Placed {
     /// Which table.
     pub id: TableId,
+    /// Equal in two processes when the same regions are in the table's range; one number,
+    /// [`crate::kin::NEVER_SHARED`], where one of them may not be shared.
+    pub regions: u64,
     /// Equal in two processes when the same regions cover the table and its anonymous pages are
     /// the same: then one table, filled by both, would serve both.
     pub lineage: u64,
@@ -72,16 +76,37 @@ pub struct Process {
     pub fork_faults: u64,
     /// Its regions were others when it had been read.
     pub changed: bool,
+    /// Where it was found running, where that was sampled.
+    pub samples: Option<samples::Process>,
 }
 
 impl Process {
-    /// Entries of a kind of region in memory and swap, and how many a window holds.
+    /// The region that a page is in.
+    pub fn region(&self, page: u64) -> Option<&Region> {
+        let number = self.regions.partition_point(|region| region.end <= page);
+        self.regions
+            .get(number)
+            .filter(|region| region.start <= page)
+    }
+
+    /// Entries in memory and swap, those of huge pages by their small ones.
     pub fn pages(&self) -> u64 {
         self.regions
             .iter()
             .map(|region| u64::from(region.present) + u64::from(region.swapped))
             .sum()
     }
+}
+
+/// How the processors were sampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// For how many seconds.
+    pub seconds: f64,
+    /// What decided when a sample was taken, or why none was.
+    pub clock: Result<Clock, String>,
+    /// Samples that the kernel had no room for.
+    pub lost: u64,
 }
 
 /// What was read of a machine.
@@ -102,10 +127,14 @@ pub struct Snapshot {
     pub duration: f64,
     /// Seconds watched for which pages are used, 0 for none.
     pub interval: f64,
+    /// How the processors were sampled, where that was asked for.
+    pub sampling: Option<Sampling>,
     /// What regions map.
     pub files: Vec<Backing>,
     /// Every process that was read, by number.
     pub processes: Vec<Process>,
+    /// For each process the one that it was forked from, see [`crate::kin::parents`].
+    pub parents: Vec<Option<usize>>,
     /// Every different table.
     pub tables: Tables,
     /// What each table holds, by its name.

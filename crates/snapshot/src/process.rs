@@ -29,6 +29,8 @@ pub struct Identity {
     pub cgroup: String,
     /// What the kernel says its page tables of all levels take, in bytes.
     pub table_bytes: u64,
+    /// Memory that it has locked (`mlock`), in bytes.
+    pub locked_bytes: u64,
 }
 
 /// Why a process is not in a snapshot.
@@ -127,6 +129,7 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
         command: command.trim_end().to_string(),
         cgroup,
         table_bytes: status.vmpte.unwrap_or(0) * 1024,
+        locked_bytes: status.vmlck.unwrap_or(0) * 1024,
     }))
 }
 

@@ -139,6 +139,9 @@ pub struct Region {
     pub perms: u8,
     /// What it is for.
     pub kind: Kind,
+    /// Cohort's kernel may share tables that map it (cohort_vma_shareable() in mm/cohort/share.c),
+    /// as far as can be told: not stacks, drivers' mappings, and what is locked into memory.
+    pub shareable: bool,
     /// Pages in memory, those of huge pages included.
     pub present: u32,
     /// Entries of huge pages; their pages count as in memory, but not in the windows below.
@@ -159,6 +162,13 @@ impl Region {
     /// Pages of address space.
     pub fn pages(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// A stock fork copies its entries: it is private and holds anonymous pages, or a driver's
+    /// (vma_needs_copy() in mm/memory.c).
+    pub fn copied(&self) -> bool {
+        self.perms & SHARED == 0 && (self.anonymous > 0 || self.swapped > 0)
+            || self.kind == Kind::Special
     }
 
     /// Private and writable.
@@ -200,6 +210,7 @@ pub fn parse(
             continue;
         }
         let kind = kind_of(&backing, perms, exe);
+        let shareable = kind != Kind::Stack && (kind != Kind::Special || is_vdso(&backing));
         regions.push(Region {
             start,
             end,
@@ -207,6 +218,7 @@ pub fn parse(
             file: files.name(backing),
             perms,
             kind,
+            shareable,
             present: 0,
             huge: 0,
             swapped: 0,
@@ -247,9 +259,14 @@ fn path_of(path: &MMapPath) -> String {
     }
 }
 
+fn is_vdso(backing: &Backing) -> bool {
+    backing.path.starts_with("[vdso") || backing.path.starts_with("[vvar")
+}
+
 fn kind_of(backing: &Backing, perms: u8, exe: &str) -> Kind {
     let named = |name: &str| backing.path.starts_with(name);
-    if named("[vdso") || named("[vvar") || named("[uprobes") || named("[sigpage") {
+    let driver = named("/dev/") && !named("/dev/zero") && !named("/dev/shm/");
+    if is_vdso(backing) || named("[uprobes") || named("[sigpage") || driver {
         Kind::Special
     } else if perms & SHARED != 0 {
         Kind::Shared

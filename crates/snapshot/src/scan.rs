@@ -3,16 +3,19 @@
 
 use crate::Paths;
 use crate::frames::{self, FrameMap};
-use crate::model::{Frames, Process, Snapshot};
+use crate::kin;
+use crate::model::{Frames, Process, Sampling, Snapshot};
 use crate::pace::Pace;
 use crate::pagemap::Pagemap;
 use crate::process::{self, Identity, Reason, Skipped};
 use crate::region::{Backing, Files};
+use crate::samples::{self, Samples};
 use crate::store::{Store, TableId, Tables};
 use crate::walk::{Walked, Walker};
 use crate::word::raw;
 use hashbrown::HashMap;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
@@ -51,6 +54,8 @@ pub struct Options<'a> {
     /// Seconds to watch which pages are used, 0 not to. Clears the accessed bits of the processes,
     /// which makes the kernel's reclaim believe for a while that they use less than they do.
     pub interval: f64,
+    /// Seconds to sample the processors for, 0 not to; at the same time as the interval.
+    pub samples: f64,
     /// Pages a second at most.
     pub rate: Option<f64>,
     /// Called after each process with how many are read, and of how many.
@@ -76,8 +81,8 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
             // Whoever refuses this refuses to be read as well, which is noted then.
             let _ = std::fs::write(paths.pid(identity.pid).join("clear_refs"), "1");
         }
-        std::thread::sleep(Duration::from_secs_f64(options.interval));
     }
+    let mut sampling = wait(options.interval, options.samples);
     let own = own_frame(paths);
     let reading = Instant::now();
     let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
@@ -113,6 +118,11 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
             Err(skip) => skipped.push(skip),
         }
     }
+    if let Some((_, found)) = &mut sampling {
+        for process in &mut processes {
+            process.samples = Some(found.remove(&process.identity.pid).unwrap_or_default());
+        }
+    }
     let tables = store.finish();
     drop_doubles(&mut processes, &tables, &mut skipped);
     skipped.sort_by_key(|skip| skip.pid);
@@ -135,6 +145,11 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     for (id, counted) in ids.into_iter().zip(counted) {
         stats[id as usize] = counted;
     }
+    let frames = match (own.visible, map.is_some()) {
+        (true, true) => Frames::Visible,
+        (true, false) => Frames::NumbersOnly,
+        (false, _) => Frames::Hidden,
+    };
     let uname = uname();
     Ok(Snapshot {
         time,
@@ -142,14 +157,12 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         kernel: uname.kernel,
         machine: uname.machine,
         page: crate::page_size(),
-        frames: match (own.visible, map.is_some()) {
-            (true, true) => Frames::Visible,
-            (true, false) => Frames::NumbersOnly,
-            (false, _) => Frames::Hidden,
-        },
+        frames,
         duration: reading.elapsed().as_secs_f64(),
         interval: options.interval,
+        sampling: sampling.map(|(how, _)| how),
         files: files.finish(),
+        parents: kin::parents(&processes, &tables, frames),
         processes,
         tables,
         stats,
@@ -157,6 +170,28 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         zero: own.zero,
         huge_by_sum,
     })
+}
+
+/// Lets time pass for what is watched meanwhile; samples of processes, if that was asked for.
+#[allow(clippy::type_complexity)]
+fn wait(interval: f64, seconds: f64) -> Option<(Sampling, BTreeMap<i32, samples::Process>)> {
+    let sampler = (seconds > 0.0)
+        .then(|| std::thread::spawn(move || Samples::take(Duration::from_secs_f64(seconds))));
+    std::thread::sleep(Duration::from_secs_f64(interval));
+    let taken = match sampler?.join() {
+        Ok(taken) => taken.map_err(|error| error.to_string()),
+        Err(_) => Err("sampling the processors failed".into()),
+    };
+    let (clock, lost, found) = match taken {
+        Ok(samples) => (Ok(samples.clock), samples.lost, samples.processes),
+        Err(why) => (Err(why), 0, BTreeMap::new()),
+    };
+    let sampling = Sampling {
+        seconds,
+        clock,
+        lost,
+    };
+    Some((sampling, found))
 }
 
 fn identities(paths: &Paths) -> Result<(Vec<Identity>, Vec<Skipped>), Error> {

@@ -2,13 +2,14 @@
 //! Reads the page tables of one process into a store.
 
 use crate::Paths;
+use crate::kin::NEVER_SHARED;
 use crate::model::{CodeRun, Fill, Placed, Process};
 use crate::pace::Pace;
 use crate::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
 use crate::process::{self, Identity, Reason};
 use crate::region::{self, Backing, FileId, Files, Kind, Region};
 use crate::store::Store;
-use crate::word::{SHARED, Word, raw};
+use crate::word::{SHARED, WRITE, Word, raw};
 use hashbrown::HashMap;
 use procfs::process::MemoryMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -58,6 +59,9 @@ impl Walker<'_> {
         let regions = region::parse(&maps, self.page, &identity.exe, self.files, self.region)?;
         let pagemap = Pagemap::open(self.paths, pid)?;
         let mut walk = Walk::new(self, pid, pagemap, regions);
+        if identity.locked_bytes > 0 {
+            walk.note_locked()?;
+        }
         walk.all()?;
         if self.referenced {
             walk.note_referenced()?;
@@ -252,9 +256,13 @@ impl<'a> Walk<'a> {
                 count = 1;
             }
         }
-        let lineage = self.lineage(base, count);
+        let (regions, lineage) = self.lineage(base, count);
         let id = self.walker.store.insert(self.index, &self.words[..count]);
-        self.tables.push(Placed { id, lineage });
+        self.tables.push(Placed {
+            id,
+            regions,
+            lineage,
+        });
         Ok(())
     }
 
@@ -326,6 +334,16 @@ impl<'a> Walk<'a> {
         Ok(bytes / page)
     }
 
+    /// Notes which regions are locked into memory; Cohort's kernel shares none of these.
+    fn note_locked(&mut self) -> Result<(), Reason> {
+        for number in 0..self.regions.len() {
+            if self.smaps_pages(self.regions[number].start, &["Locked"])? > 0 {
+                self.regions[number].shareable = false;
+            }
+        }
+        Ok(())
+    }
+
     /// Notes for each region how many of its pages smaps calls referenced.
     fn note_referenced(&mut self) -> Result<(), Reason> {
         // Read after the tables, which is when the interval ends.
@@ -351,8 +369,8 @@ impl<'a> Walk<'a> {
         fill.large[16] -= large;
     }
 
-    /// See [`Placed::lineage`].
-    fn lineage(&mut self, base: u64, count: usize) -> u64 {
+    /// See [`Placed::regions`] and [`Placed::lineage`].
+    fn lineage(&mut self, base: u64, count: usize) -> (u64, u64) {
         let end = base + self.slots as u64;
         while self
             .regions
@@ -362,30 +380,40 @@ impl<'a> Walk<'a> {
             self.first += 1;
         }
         self.scratch.clear();
+        let (mut shareable, mut private) = (true, false);
         for region in &self.regions[self.first..] {
             if region.start >= end {
                 break;
             }
+            let start = region.start.max(base);
             self.scratch.extend_from_slice(&[
-                region.start,
-                region.end,
-                region.offset,
+                start,
+                region.end.min(end),
+                region.offset + (start - region.start),
                 u64::from(region.file) << 8 | u64::from(region.perms),
             ]);
+            shareable &= region.shareable;
+            private |= region.perms & SHARED == 0;
         }
+        let regions = match shareable {
+            true => hash(&self.scratch).max(NEVER_SHARED + 1),
+            false => NEVER_SHARED,
+        };
         let zero = self.walker.zero.unwrap_or(u64::MAX);
+        let words = &self.words[..count];
         self.scratch.extend(
-            self.words[..count]
+            words
                 .iter()
                 .filter(|word| !word.file() && word.perms() & SHARED == 0 && word.frame() != zero)
                 .map(|word| word.0),
         );
-        let bytes: &[u8] = {
-            let words = self.scratch.as_slice();
-            // SAFETY: any byte of a u64 may be read.
-            unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
-        };
-        xxh3_64(bytes)
+        // A store to shared memory leaves no trace, and takes a table away from the others if there
+        // is private memory in it (fault_through_table() in mm/cohort/fault.c).
+        let stores = |word: &Word| word.perms() & (SHARED | WRITE) == SHARED | WRITE;
+        if private && words.iter().any(stores) {
+            self.scratch.push(self.pid as u64);
+        }
+        (regions, hash(&self.scratch))
     }
 
     fn finish(self, identity: Identity, changed: bool) -> Process {
@@ -395,11 +423,7 @@ impl<'a> Walk<'a> {
             let huge = region.huge;
             let small = u64::from(region.present) - u64::from(huge) * slots;
             let entries = small + u64::from(huge) + u64::from(region.swapped);
-            // vma_needs_copy() in mm/memory.c: regions that hold anonymous pages, and drivers'.
-            let private = region.perms & SHARED == 0;
-            if private && (region.anonymous > 0 || region.swapped > 0)
-                || region.kind == Kind::Special
-            {
+            if region.copied() {
                 copies += entries;
             } else {
                 leaves += entries;
@@ -418,8 +442,14 @@ impl<'a> Walk<'a> {
             fork_leaves: leaves,
             fork_faults: faults,
             changed,
+            samples: None,
         }
     }
+}
+
+fn hash(numbers: &[u64]) -> u64 {
+    // SAFETY: any byte of a u64 may be read.
+    xxh3_64(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) })
 }
 
 /// Joins runs to ranges of pages, over gaps that are cheaper to read than to ask for.

@@ -130,6 +130,7 @@ fn count(children: &[&Child], place: u64) -> Option<(Snapshot, Counts)> {
         },
         region: &|_, bytes| range.contains(&bytes.start),
         interval: 0.0,
+        samples: 0.0,
         rate: None,
         progress: &|_, _| {},
     })
@@ -190,7 +191,7 @@ fn copied_on_write_pages_of_a_forked_tree() {
     assert_eq!((counts.distinct, counts.once()), (100, 130));
     let ptps = counts.ptps;
     assert_eq!(
-        (ptps.tables, ptps.identical, ptps.distinct, ptps.lineages),
+        (ptps.tables, ptps.identical, ptps.distinct, ptps.kept),
         (3, 2, 2, 2)
     );
     // 90 pages in three, 10 in two, 30 in one.
@@ -410,6 +411,7 @@ fn proportional_size_is_the_kernels() {
         },
         region: &|_, _| true,
         interval: 0.0,
+        samples: 0.0,
         rate: None,
         progress: &|_, _| {},
     })

@@ -17,6 +17,7 @@ fn scan(root: &Path) -> Snapshot {
         select: &|identities| vec![true; identities.len()],
         region: &|_, _| true,
         interval: 0.0,
+        samples: 0.0,
         rate: None,
         progress: &|_, _| {},
     })
@@ -384,9 +385,9 @@ fn what_is_no_capture_is_refused_with_its_name() {
     for bytes in [
         &b""[..],
         b"COHORT",
-        b"COHORT-SCAN 2\n\x1f\x8b",
-        b"COHORT-SCAN 1\n",
-        b"COHORT-SCAN 1\nxyz",
+        b"COHORT-SCAN 1\n\x1f\x8b",
+        b"COHORT-SCAN 2\n",
+        b"COHORT-SCAN 2\nxyz",
     ] {
         std::fs::write(&file, bytes).unwrap();
         let error = capture::load(&file).err().unwrap().to_string();
@@ -414,7 +415,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let mut packed = b"COHORT-SCAN 1\n".to_vec();
+        let mut packed = b"COHORT-SCAN 2\n".to_vec();
         let mut writer = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
         std::io::Write::write_all(&mut writer, &bytes).unwrap();
         writer.finish().unwrap();

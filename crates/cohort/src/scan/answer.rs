@@ -26,13 +26,20 @@ pub fn answer(report: &Report) -> String {
         );
     };
     let ptps = &best.ptps.counts;
+    let touched = match best.ptps.touched_bytes > best.ptps.saved_bytes {
+        true => format!(
+            " ({} if its first process touched its memory before it forked)",
+            size(best.ptps.touched_bytes)
+        ),
+        false => String::new(),
+    };
     format!(
-        "Share the page tables of {} ({}): {} of its {} tables would do, which saves {}, {} % of \
+        "Share the page tables of {} ({}): {} of its {} tables would do, which saves {}{touched}, {} % of \
          its entries are copies of others, and a fork would save {} entries to copy and up to {} \
          faults; {sure}.",
         best.name,
         plural(best.processes, "process", "processes"),
-        number(ptps.lineages as f64),
+        number(ptps.kept as f64),
         number(ptps.tables as f64),
         size(best.ptps.saved_bytes),
         number(duplicates(best)),

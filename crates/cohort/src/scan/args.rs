@@ -65,7 +65,7 @@ pub struct CaptureArgs {
 pub struct Looking {
     /// Analyse a capture instead of this machine.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "tree", "user", "exe", "cgroup",
-        "pattern", "mapping", "interval", "content", "check", "watch", "nice", "rate"])]
+        "pattern", "mapping", "interval", "samples", "content", "check", "watch", "nice", "rate"])]
     pub from: Option<PathBuf>,
     /// Find pages that are equal in content; reads all anonymous memory of the processes.
     #[arg(long)]
@@ -129,6 +129,9 @@ pub struct Reading {
     /// Watch for this many seconds which pages are used; clears accessed bits.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub interval: Option<f64>,
+    /// Sample the processors for this many seconds, to see which code runs.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub samples: Option<f64>,
     /// Compare with the kernel's own smaps_rollup for every process.
     #[arg(long)]
     pub check: bool,

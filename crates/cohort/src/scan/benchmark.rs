@@ -105,7 +105,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let Some(best) = best else {
         bail!("nothing was measured")
     };
-    super::print(&match args.json {
+    super::print(match args.json {
         true => serde_json::to_string_pretty(&best)? + "\n",
         false => text(args, &best),
     })?;
@@ -215,6 +215,7 @@ fn take(load: &Load) -> Result<Snapshot> {
         select: &|all| all.iter().map(|who| load.0.contains(&who.pid)).collect(),
         region: &|_, _| true,
         interval: 0.0,
+        samples: 0.0,
         rate: None,
         progress: &|_, _| {},
     })?)

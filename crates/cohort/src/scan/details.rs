@@ -4,6 +4,7 @@
 use super::report::{ContentReport, GroupReport, Report};
 use super::table::{shorten, size};
 use crate::lab::show::number;
+use cohort_snapshot::code::Sampled;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A titled table for people: what all forms with text are made of.
@@ -59,6 +60,9 @@ pub fn parts(report: &Report, group: &GroupReport) -> Vec<Part> {
     ];
     if group.code.pages.total() > 0.0 {
         parts.push(code(group));
+    }
+    if let Some(sampled) = &group.code.sampled {
+        parts.push(samples(sampled));
     }
     if group.code.overlap.processes.len() > 1 {
         parts.push(overlap(group));
@@ -248,12 +252,16 @@ fn ptps(group: &GroupReport) -> Part {
         ),
     );
     part.row(
-        "shared until an anonymous page differs",
+        "forked by Cohort's kernel",
+        &row(ptps.tables, "-".into(), ptps.kept, group.ptps.saved_bytes),
+    );
+    part.row(
+        "and all touched before the first fork",
         &row(
             ptps.tables,
             "-".into(),
             ptps.lineages,
-            group.ptps.saved_bytes,
+            group.ptps.touched_bytes,
         ),
     );
     part
@@ -268,6 +276,10 @@ fn fork(group: &GroupReport) -> Part {
         (
             "faults to get those back, at most",
             group.fork.faults_avoided,
+        ),
+        (
+            "faults that they had been spared already",
+            group.fork.faults_saved,
         ),
     ] {
         part.row(label, &[count(value), each(value)]);
@@ -294,6 +306,44 @@ fn code(group: &GroupReport) -> Part {
             cells.extend([number(active), percent(active, used.total())]);
         }
         part.row(label, &cells);
+    }
+    part
+}
+
+fn samples(sampled: &Sampled) -> Part {
+    let mut part = Part::new(
+        "Samples of the processors (EuroSys'16, Table 1, Figures 2 and 3)",
+        &["", "samples", "%", "pages", "%"],
+    );
+    let user = sampled.user();
+    let (kernel, elsewhere) = (sampled.kernel as f64, sampled.elsewhere as f64);
+    for (label, samples) in [("user", user), ("kernel", kernel)] {
+        let share = percent(samples, user + kernel);
+        part.row(
+            label,
+            &[number(samples), share, String::new(), String::new()],
+        );
+    }
+    let (samples, pages) = (sampled.instructions, sampled.pages);
+    for (label, samples, pages) in [
+        (
+            "preloaded libraries",
+            samples.preloaded,
+            Some(pages.preloaded),
+        ),
+        ("other libraries", samples.loaded, Some(pages.loaded)),
+        ("main program", samples.program, Some(pages.program)),
+        ("made at run time", samples.generated, Some(pages.generated)),
+        ("elsewhere", elsewhere, None),
+    ] {
+        let in_pages = pages.map_or([String::new(), String::new()], |pages| {
+            [number(pages), percent(pages, sampled.pages.total())]
+        });
+        let [count, share] = in_pages;
+        part.row(
+            &format!("user: {label}"),
+            &[number(samples), percent(samples, user), count, share],
+        );
     }
     part
 }

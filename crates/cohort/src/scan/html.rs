@@ -83,8 +83,8 @@ fn figures(report: &Report) -> Vec<FigureResult> {
                 ("left if equal ones are kept once", |group| {
                     group.ptps.counts.distinct
                 }),
-                ("left if shared until a page differs", |group| {
-                    group.ptps.counts.lineages
+                ("left if Cohort's kernel had forked them", |group| {
+                    group.ptps.counts.kept
                 }),
             ],
         ),

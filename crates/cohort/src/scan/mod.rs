@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use args::{Command, Output, Reading, Select, Show};
 use cohort_snapshot::capture;
 use cohort_snapshot::content::Content;
-use cohort_snapshot::model::{Frames, Snapshot};
+use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::{Paths, group, process};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Page frames could not be seen (EX_NOPERM of sysexits.h).
+/// Page frames could not be seen, or processors not be sampled (EX_NOPERM of sysexits.h).
 pub const EXIT_HIDDEN: u8 = 77;
 
 /// Runs `cohort scan`.
@@ -63,7 +63,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 Ok(Report::new(&snapshot, &groups))
             };
             let diff = diff::diff(&report(&before)?, &report(&after)?);
-            print(&match json {
+            print(match json {
                 true => serde_json::to_string_pretty(&diff)? + "\n",
                 false => diff.text(rows),
             })?;
@@ -78,7 +78,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
 fn look(args: &Args) -> Result<ExitCode> {
     let show = &args.show;
     if show.columns.iter().any(|name| name == "help") {
-        print(&table::help())?;
+        print(table::help())?;
         return Ok(ExitCode::SUCCESS);
     }
     // A mistyped column should not cost a scan.
@@ -90,7 +90,7 @@ fn look(args: &Args) -> Result<ExitCode> {
         let snapshot = capture::load(file)?;
         let mut report = analyse(&snapshot, show)?;
         report.cost = Some(cost(started, &snapshot));
-        print(&render(&report, show, false)?)?;
+        print(render(&report, show, false)?)?;
         return Ok(verdict(&snapshot));
     }
     let Some(every) = args.looking.watch else {
@@ -123,11 +123,11 @@ fn once(args: &Args, watching: bool) -> Result<ExitCode> {
     if args.looking.content {
         report.content = Some(contents(snapshot, args, &paths)?);
         report.cost = Some(cost_of(started, &report));
-        print(&render(&report, &args.show, watching)?)?;
-        return Ok(verdict_of(report.frames));
+        print(render(&report, &args.show, watching)?)?;
+        return Ok(verdict_of(report.frames, report.sampling.as_ref()));
     }
     report.cost = Some(cost(started, &snapshot));
-    print(&render(&report, &args.show, watching)?)?;
+    print(render(&report, &args.show, watching)?)?;
     Ok(verdict(&snapshot))
 }
 
@@ -195,6 +195,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
             mapping.is_none_or(|mapping| mapping.is_match(&backing.path))
         },
         interval: reading.interval.unwrap_or(0.0),
+        samples: reading.samples.unwrap_or(0.0),
         rate: reading.rate.map(|rate| rate as f64),
         progress: &|done, total| {
             bar.set_length(total as u64);
@@ -365,19 +366,28 @@ fn wrap(text: &str) -> String {
 }
 
 /// Writes to the standard output; whoever closes it early has had enough.
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+    let mut output = std::io::stdout();
+    match output
+        .write_all(text.as_ref())
+        .and_then(|()| output.flush())
+    {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write the output"),
     }
 }
 
 fn verdict(snapshot: &Snapshot) -> ExitCode {
-    verdict_of(snapshot.frames)
+    verdict_of(snapshot.frames, snapshot.sampling.as_ref())
 }
 
-fn verdict_of(frames: Frames) -> ExitCode {
+fn verdict_of(frames: Frames, sampling: Option<&Sampling>) -> ExitCode {
+    let unsampled = sampling.and_then(|sampling| sampling.clock.as_ref().err());
+    if let Some(why) = unsampled {
+        eprintln!("cohort: {why}");
+    }
     match frames {
+        Frames::Visible if unsampled.is_some() => ExitCode::from(EXIT_HIDDEN),
         Frames::Visible => ExitCode::SUCCESS,
         Frames::NumbersOnly => {
             eprintln!(

@@ -6,12 +6,13 @@ use cohort_snapshot::code::Zygotes;
 use cohort_snapshot::content::Content;
 use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
 use cohort_snapshot::group::Group;
-use cohort_snapshot::model::{Frames, Snapshot};
+use cohort_snapshot::kin;
+use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::process::{Reason, Skipped};
 use serde::Serialize;
 
 /// Changes when a field changes its meaning or goes; new fields do not change it.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// All that a scan found.
 #[derive(Debug, Serialize)]
@@ -24,6 +25,9 @@ pub struct Report {
     pub machine: String,
     pub page_bytes: u64,
     pub frames: Frames,
+    /// How the processors were sampled, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
     pub consistency: Consistency,
     /// All processes that were scanned, as one group.
     pub total: GroupReport,
@@ -124,8 +128,10 @@ pub struct PtpsReport {
     pub counts: Ptps,
     /// Memory saved if equal tables were kept once, as they are now.
     pub identical_bytes: u64,
-    /// Memory saved if tables were shared until an anonymous page in them differs.
+    /// Memory saved if Cohort's kernel had forked these processes.
     pub saved_bytes: u64,
+    /// Memory saved if besides the first of them had touched all of its memory before it forked.
+    pub touched_bytes: u64,
     /// As `identical_bytes`, with code and data in tables apart.
     pub apart_bytes: u64,
 }
@@ -139,6 +145,9 @@ pub struct ForkReport {
     pub left: u64,
     /// Faults that get those back, and that sharing avoids.
     pub faults_avoided: u64,
+    /// Faults that the processes themselves would not have taken since Cohort's kernel forked
+    /// them: an estimate, see [`cohort_snapshot::kin::faults_saved`].
+    pub faults_saved: u64,
 }
 
 impl Report {
@@ -169,6 +178,7 @@ impl Report {
             machine: snapshot.machine.clone(),
             page_bytes: snapshot.page,
             frames: snapshot.frames,
+            sampling: snapshot.sampling.clone(),
             consistency: Consistency::new(snapshot),
             total,
             groups,
@@ -235,13 +245,15 @@ impl GroupReport {
             ptps: PtpsReport {
                 counts: ptps,
                 identical_bytes: (ptps.tables - ptps.distinct) * page,
-                saved_bytes: (ptps.tables - ptps.lineages) * page,
+                saved_bytes: (ptps.tables - ptps.kept) * page,
+                touched_bytes: (ptps.tables - ptps.lineages) * page,
                 apart_bytes: (ptps.apart - ptps.apart_distinct) * page,
             },
             fork: ForkReport {
                 copied: members().map(|process| process.fork_copies).sum(),
                 left: members().map(|process| process.fork_leaves).sum(),
                 faults_avoided: members().map(|process| process.fork_faults).sum(),
+                faults_saved: faults_saved(snapshot, group),
             },
             resident_bytes: counts.resident * page,
             proportional_bytes: ((u128::from(counts.proportional) * u128::from(page)) >> 12) as u64,
@@ -251,6 +263,14 @@ impl GroupReport {
             regions: sections::regions(snapshot, group),
         }
     }
+}
+
+fn faults_saved(snapshot: &Snapshot, group: &Group) -> u64 {
+    let saved = |&child: &usize| match snapshot.parents[child] {
+        Some(parent) => kin::faults_saved(snapshot, child, parent),
+        None => 0,
+    };
+    group.members.iter().map(saved).sum()
 }
 
 #[cfg(test)]
@@ -279,7 +299,8 @@ pub mod tests {
                     tables: 10,
                     identical: 4,
                     distinct: 8,
-                    lineages: 8,
+                    lineages: 7,
+                    kept: 8,
                     ..Ptps::default()
                 },
                 saved_bytes: 8192,
@@ -295,6 +316,7 @@ pub mod tests {
             machine: "x86_64".into(),
             page_bytes: 4096,
             frames: Frames::Visible,
+            sampling: None,
             consistency: Consistency {
                 seconds: 0.5,
                 read: 2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Parts of a group's report: code, and larger pages.
 
-use cohort_snapshot::code::{self, Footprint, Origins, Zygotes};
+use cohort_snapshot::code::{self, Footprint, Origins, Sampled, Zygotes};
 use cohort_snapshot::group::Group;
 use cohort_snapshot::model::{Fill, Snapshot};
 use cohort_snapshot::region::Kind;
@@ -21,6 +21,9 @@ pub struct CodeReport {
     /// Of those, pages used in the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Origins>,
+    /// Where the processes were found running, where that was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
     pub shared_percent: f64,
     /// How much of each one's code the others have.
     pub overlap: Overlap,
@@ -74,16 +77,21 @@ pub struct RegionReport {
 impl CodeReport {
     pub fn new(snapshot: &Snapshot, zygotes: &Zygotes, group: &Group) -> CodeReport {
         let (mut pages, mut used) = (Origins::default(), None::<Origins>);
+        let mut sampled = None::<Sampled>;
         for &place in &group.members {
             let (all, active) = code::origins(snapshot, zygotes, place);
             pages += all;
             if let Some(active) = active {
                 *used.get_or_insert_default() += active;
             }
+            if let Some(found) = code::sampled(snapshot, zygotes, place) {
+                *sampled.get_or_insert_default() += found;
+            }
         }
         CodeReport {
             pages,
             used,
+            sampled,
             shared_percent: pages.shared_percent(),
             overlap: Overlap::new(snapshot, zygotes, group),
         }

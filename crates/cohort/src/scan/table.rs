@@ -62,9 +62,12 @@ columns! {
     "ptps", "last-level page tables", Count, |g| g.ptps.counts.tables;
     "same", "tables equal to one of another process now", Count, |g| g.ptps.counts.identical;
     "distinct", "tables left if equal ones are kept once", Count, |g| g.ptps.counts.distinct;
-    "left", "tables left if they are shared until an anonymous page differs", Count,
-        |g| g.ptps.counts.lineages;
+    "left", "tables left if Cohort's kernel had forked these processes", Count,
+        |g| g.ptps.counts.kept;
     "saves", "memory that this saves", Bytes, |g| g.ptps.saved_bytes;
+    "touched", "tables left if the first process had touched all before it forked", Count,
+        |g| g.ptps.counts.lineages;
+    "touched-saves", "memory that this saves", Bytes, |g| g.ptps.touched_bytes;
     "saves-now", "memory saved if equal tables are kept once", Bytes, |g| g.ptps.identical_bytes;
     "apart", "tables with code and data apart", Count, |g| g.ptps.counts.apart;
     "apart-same", "of those, equal to one of another process", Count,
@@ -74,6 +77,8 @@ columns! {
     "copied", "entries that stock fork copies if each process forks once", Count,
         |g| g.fork.copied;
     "faults", "faults that those children are spared", Count, |g| g.fork.faults_avoided;
+    "faults-saved", "faults that these processes had been spared, forked by Cohort's kernel", Count,
+        |g| g.fork.faults_saved;
     "private", "anonymous pages mapped once", Count, |g| g.contents.private;
     "cow", "anonymous pages to be copied when written", Count, |g| g.contents.cow;
     "ksm", "merged pages", Count, |g| g.contents.ksm;

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort scan` from its command line to its output, on processes that the tests start.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn cohort(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cohort"))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+/// The exit statuses of a scan that ran: all is known, or frames are hidden from this user.
+fn ran(output: &Output) -> bool {
+    let code = output.status.code();
+    assert!(
+        code == Some(0) || code == Some(77),
+        "{code:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    code == Some(0)
+}
+
+fn json(args: &[&str]) -> (Value, bool) {
+    let output = cohort(args);
+    let all = ran(&output);
+    (serde_json::from_slice(&output.stdout).unwrap(), all)
+}
+
+/// A process that waits, or works, until it is dropped or its test dies.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        // SAFETY: one system call, which is safe to make between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        Process(command.stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// A shell that runs `script`, once that has printed a line.
+    fn shell(script: &str) -> Process {
+        let mut process = Process::start(
+            Command::new("sh")
+                .args(["-c", script])
+                .stdout(Stdio::piped()),
+        );
+        let mut line = String::new();
+        let output = process.0.stdout.as_mut().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        process
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sleeper() -> Process {
+    Process::shell("echo ready; read -r line")
+}
+
+fn busy() -> Process {
+    Process::shell("echo ready; while :; do :; done")
+}
+
+#[test]
+fn a_scan_is_one_object_with_a_version_whose_sums_add_up() {
+    let process = sleeper();
+    let (report, _) = json(&["scan", "--json", "--pid", &process.pid()]);
+    assert!(report["schema_version"].is_u64());
+    assert_eq!(report["total"]["pids"], serde_json::json!([process.0.id()]));
+    let entries = &report["total"]["entries"];
+    let sum: u64 = ["shareable", "unshareable", "huge", "swapped", "unknown"]
+        .iter()
+        .map(|class| entries[class].as_u64().unwrap())
+        .sum();
+    assert!(sum > 0 && entries["total"] == sum);
+    let contents = report["total"]["contents"].as_object().unwrap();
+    assert_eq!(
+        contents.values().map(|n| n.as_u64().unwrap()).sum::<u64>(),
+        sum
+    );
+}
+
+#[test]
+fn a_rate_bounds_the_pages_read_in_a_second() {
+    let process = sleeper();
+    let pid = process.pid();
+    let (plain, _) = json(&["scan", "--json", "--pid", &pid]);
+    let begin = Instant::now();
+    let (report, _) = json(&["scan", "--json", "--pid", &pid, "--rate", "1000"]);
+    // Every region is read whole, so at least what was found at a thousand a second.
+    let pages = plain["total"]["entries"]["total"].as_f64().unwrap();
+    assert!(begin.elapsed().as_secs_f64() > pages / 1000.0 * 0.9);
+    assert_eq!(report["total"]["entries"], plain["total"]["entries"]);
+}
+
+#[test]
+fn a_nice_scan_is_nice() {
+    let process = sleeper();
+    let mut scan = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["scan", "--json", "--nice", "7", "--rate", "10", "--pid"])
+            .arg(process.pid())
+            .stdout(Stdio::null()),
+    );
+    // Held back to ten pages a second, it is there for longer than this takes.
+    let stat = format!("/proc/{}/stat", scan.0.id());
+    let nice = || -> Option<String> {
+        let text = std::fs::read_to_string(&stat).ok()?;
+        let rest = text.rsplit_once(')')?.1;
+        Some(rest.split_whitespace().nth(16)?.to_string())
+    };
+    while nice().as_deref() != Some("7") {
+        assert!(
+            scan.0.try_wait().unwrap().is_none(),
+            "it ended without being nice"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn watching_scans_as_often_as_asked() {
+    let process = sleeper();
+    let output = cohort(&[
+        "scan",
+        "--json",
+        "--pid",
+        &process.pid(),
+        "--watch",
+        "0.1",
+        "--count",
+        "3",
+    ]);
+    ran(&output);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let reports: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(reports.len(), 3);
+    for report in &reports[1..] {
+        assert_eq!(report["total"]["entries"], reports[0]["total"]["entries"]);
+    }
+}
+
+/// 170 KB of text in a shell's memory, the same and at the same places of pages in every process.
+fn holder() -> Process {
+    Process::shell("text=$(seq 1 30000); echo ready; read -r line")
+}
+
+#[test]
+fn equal_contents_are_found_and_stay_so() {
+    let (one, two) = (holder(), holder());
+    let pids = format!("{},{}", one.pid(), two.pid());
+    let args = [
+        "scan",
+        "--json",
+        "--content",
+        "--rounds",
+        "2",
+        "--gap",
+        "0.1",
+        "--pid",
+        &pids,
+    ];
+    let output = cohort(&args);
+    if output.status.code() == Some(1) {
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(words.contains("run it as root"), "{words}");
+        eprintln!("not run: page frames are hidden from this user");
+        return;
+    }
+    assert!(ran(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let last = &report["content"]["last"];
+    // 41 whole pages in each.
+    assert!(last["equal"].as_u64().unwrap() >= 80, "{last}");
+    assert_eq!(report["content"]["stability"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_interval_tells_used_entries_from_idle_ones() {
+    // Memory of its own, which nobody uses. (Pages of files count as used whoever does.)
+    let idle = holder();
+    let busy = busy();
+    let (report, _) = json(&[
+        "scan",
+        "--json",
+        "--by",
+        "process",
+        "--interval",
+        "0.5",
+        "--pid",
+        &format!("{},{}", busy.pid(), idle.pid()),
+    ]);
+    let entries = |pid: u32| {
+        let groups = report["groups"].as_array().unwrap();
+        let group = groups.iter().find(|group| group["pids"][0] == pid).unwrap();
+        let count = |value: &Value| value.as_f64().unwrap();
+        let entries = &group["entries"];
+        (count(&entries["total"]), count(&entries["active"]["total"]))
+    };
+    let (total, active) = entries(idle.0.id());
+    assert!(active <= total - 41.0, "{active} of {total}");
+    let (total, active) = entries(busy.0.id());
+    assert!(0.0 < active && active <= total, "{active} of {total}");
+}
+
+#[test]
+fn samples_find_a_busy_process_or_say_why_not() {
+    let busy = busy();
+    let output = cohort(&["scan", "--json", "--samples", "1", "--pid", &busy.pid()]);
+    let all = ran(&output);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if let Some(why) = report["sampling"]["clock"]["Err"].as_str() {
+        assert!(!all && String::from_utf8_lossy(&output.stderr).contains(why));
+        assert!(why.contains("perf"), "{why}");
+        return;
+    }
+    let sampled = &report["total"]["code"]["sampled"];
+    let program = sampled["instructions"]["program"].as_f64().unwrap();
+    let libraries = sampled["instructions"]["loaded"].as_f64().unwrap();
+    assert!(program + libraries > 0.0, "{sampled}");
+    assert!(sampled["pages"]["program"].as_f64().unwrap() <= program);
+}
+
+#[test]
+fn a_capture_shows_what_the_scan_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = sleeper();
+    let file = dir.path().join("capture");
+    let file = file.to_str().unwrap();
+    let pid = process.pid();
+    ran(&cohort(&["scan", "capture", file, "--pid", &pid]));
+    let (scanned, _) = json(&["scan", "--json", "--pid", &pid]);
+    let (loaded, _) = json(&["scan", "--json", "--from", file]);
+    for part in ["entries", "contents", "ptps", "fork", "larger_pages"] {
+        assert_eq!(loaded["total"][part], scanned["total"][part], "{part}");
+    }
+    let diff = cohort(&["scan", "diff", file, file, "--json"]);
+    assert_eq!(diff.status.code(), Some(0));
+    // Of another format, or none: refused in a sentence that names the file.
+    std::fs::write(file, "COHORT-SCAN 0\n").unwrap();
+    let refused = cohort(&["scan", "--from", file]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(file));
+}
+
+#[test]
+fn every_form_is_what_it_says() {
+    let process = sleeper();
+    let pid = process.pid();
+    let form = |args: &[&str]| {
+        let output = cohort(&[&["scan", "--pid", &pid], args].concat());
+        ran(&output);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for args in [
+        &["-d"][..],
+        &["-t", "-k", "-r"],
+        &["-c", "group,ptps,left", "-s", "ptps"],
+    ] {
+        let table = form(args);
+        let wide = table.lines().find(|line| line.chars().count() > 100);
+        assert_eq!(wide, None);
+    }
+    let csv = form(&["-o", "csv"]);
+    let columns = |line: &str| line.split(',').count();
+    let mut lines = csv.lines();
+    let heading = columns(lines.next().unwrap());
+    assert!(heading > 20 && lines.all(|line| columns(line) == heading));
+    let metrics = form(&["-o", "openmetrics"]);
+    assert!(metrics.ends_with("# EOF\n"));
+    let page = form(&["-o", "html"]);
+    assert!(page.contains("<svg") && !page.contains("http://") && !page.contains("<script src"));
+}
+
+#[test]
+fn a_command_line_that_is_wrong_is_refused() {
+    for (args, code) in [
+        (&["scan", "-c", "nonsense"][..], 1),
+        (&["scan", "--rate", "0"], 2),
+        (&["scan", "--interval", "-1"], 2),
+        (&["scan", "--samples", "nan"], 2),
+        (&["scan", "--from", "x", "--interval", "1"], 2),
+        (&["scan", "--pid", "999999999"], 1),
+    ] {
+        let output = cohort(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    for args in [
+        &["man"][..],
+        &["man", "scan"],
+        &["completions", "bash"],
+        &["scan", "-c", "help"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", output.status);
+        assert!(
+            output.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
