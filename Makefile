@@ -8,6 +8,7 @@ COHORT = target/release/cohort
 help:
 	@echo "make demo    build everything, boot it, and show what sharing does to a fork"
 	@echo "make test    every test: host, style, and the kernel's in a guest"
+	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
 	@echo "make check   formatting and lints"
 	@echo "make clean   remove what was built, keep results"
@@ -19,6 +20,10 @@ demo: build
 
 test: bootstrap
 	@scripts/test.sh
+
+soak: build
+	$(COHORT) lab setup
+	$(COHORT) lab soak --minutes 60
 
 build: bootstrap
 	cargo build --release --locked
@@ -34,4 +39,4 @@ clean:
 bootstrap:
 	@scripts/bootstrap.sh
 
-.PHONY: help demo test build check clean bootstrap
+.PHONY: help demo test soak build check clean bootstrap

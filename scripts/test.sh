@@ -81,6 +81,8 @@ one "lints" clippy
 many host cargo test --locked
 one "debug kernel" cohort lab build --config debug
 many guest cohort lab test
+# The kernel's own tests, a short choice of them, on the pristine kernel and on ours.
+many mmtests cohort lab mmtests --short --brief
 
 if [ $skipped -gt 0 ]; then
 	echo "$passed passed, $failed failed, $skipped skipped"

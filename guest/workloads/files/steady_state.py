@@ -396,8 +396,10 @@ UPDATE counters SET n = n + 1 WHERE id = 1 + :b % 100;
 """
 
 
-def postgresql():
-    """50 backends on 512 MB of shared buffers: reads of a 300 MB table, some writes."""
+@contextlib.contextmanager
+def postgresql_server(connections):
+    """A server with a 300 MB table in 512 MB of shared buffers: (process, its directory, its
+    programs' directory, options to run a program as its user)."""
     root = scratch("postgresql", "postgres")
     programs = os.path.dirname(newest("/usr/lib/postgresql/*/bin/postgres"))
     user = dict(user="postgres", group="postgres", extra_groups=[], cwd="/tmp")
@@ -418,7 +420,7 @@ def postgresql():
             pass
     settings = {
         "config_file": f"{root}/conf", "hba_file": f"{root}/hba", "ident_file": f"{root}/ident",
-        "shared_buffers": "512MB", "max_connections": "60", "huge_pages": "off", "fsync": "off",
+        "shared_buffers": "512MB", "max_connections": str(connections + 10), "huge_pages": "off", "fsync": "off",
         "listen_addresses": "", "unix_socket_directories": root, "autovacuum": "off",
         "max_wal_size": "2GB", "checkpoint_timeout": "1h", "wal_level": "minimal",
         "max_wal_senders": "0", "max_parallel_workers_per_gather": "0", "jit": "off",
@@ -445,6 +447,14 @@ def postgresql():
         # Rows are marked as committed when they are first read: not by each backend.
         psql("SELECT count(*) FROM rows")
         psql("VACUUM ANALYZE rows")
+        yield process, root, programs, user
+    finally:
+        stop(process, signal.SIGINT)
+
+
+def postgresql():
+    """50 backends on 512 MB of shared buffers: reads of a 300 MB table, some writes."""
+    with postgresql_server(50) as (process, root, programs, user):
         Window.begin()
         yield process
         done = subprocess.run([f"{programs}/pgbench", "-h", root, "-n", "-c", "50", "-j", "1", "-t", "20",
@@ -452,8 +462,6 @@ def postgresql():
         if done.returncode or "number of transactions actually processed: 1000/1000" not in done.stdout:
             raise Failed(f"pgbench: {done.stdout}{done.stderr}")
         yield
-    finally:
-        stop(process, signal.SIGINT)
 
 
 def redis_command(*words):

@@ -46,7 +46,8 @@ END
 # A kernel without Cohort has no zygotes.
 zygote=
 [ ! -e /proc/self/cohort ] || zygote=/lab/bin/cohort-exec
-$zygote /usr/sbin/apache2 -D FOREGROUND -f "$dir/httpd.conf" &
+# It ends its whole process group, which must not be this script's.
+setsid $zygote /usr/sbin/apache2 -D FOREGROUND -f "$dir/httpd.conf" &
 server=$!
 ask() {
 	ab -q -l -n "$1" -c "$workers" -H "Accept-Encoding: gzip" "http://127.0.0.1:8080/$2.html" \

@@ -5,10 +5,10 @@ use super::hash::{Hasher, short};
 use super::process::{Event, output, run_or_fail};
 use super::progress::Progress;
 use super::{Lab, files, kconfig, source};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files that a cold build compiles when no earlier build told the number.
@@ -130,6 +130,18 @@ pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
         files::write(&file, stamp.as_bytes())?;
     }
     describe(lab, config, compiler)
+}
+
+/// The image that is `given`, of which nothing more is known, or that of `config`, built.
+pub fn image(lab: &Lab, config: Config, given: Option<&Path>) -> Result<(PathBuf, Option<Kernel>)> {
+    match given {
+        Some(image) if image.is_file() => Ok((image.to_path_buf(), None)),
+        Some(image) => bail!("there is no kernel image {}", image.display()),
+        None => {
+            let kernel = build(lab, config)?;
+            Ok((kernel.image.clone(), Some(kernel)))
+        }
+    }
 }
 
 /// The hash of all that a kernel is made from.

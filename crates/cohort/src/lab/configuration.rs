@@ -2,7 +2,6 @@
 //! One configuration of a sweep: a model and what is changed in its description.
 
 use anyhow::{Context, Result, bail};
-use std::path::Path;
 use toml::{Table, Value};
 use translation::Model;
 
@@ -67,23 +66,12 @@ pub fn all(models: &[String], vary: &[Vary]) -> Vec<Configuration> {
 impl Configuration {
     /// The model as described and changed.
     pub fn load(&self) -> Result<Model> {
-        if self.set.is_empty() {
-            return Ok(Model::load(&self.model)?);
-        }
-        let of_file = self.model.contains('/') || self.model.ends_with(".toml");
-        let text = if of_file {
-            super::files::read(Path::new(&self.model))?
-        } else {
-            Model::builtin_text(&self.model)?.to_string()
-        };
-        let mut table: Table = text
-            .parse()
-            .with_context(|| format!("the model {} is not TOML", self.model))?;
+        // With what the bases say: a key may be one that the description itself does not name.
+        let mut table = Model::table(&self.model)?;
         for (key, value) in &self.set {
             set(&mut table, key, value).with_context(|| format!("{key}={value}"))?;
         }
-        let text = toml::to_string(&table).context("a description that TOML cannot hold")?;
-        Ok(Model::parse(&self.name(), &text)?)
+        Ok(Model::from_table(&self.name(), table)?)
     }
 
     /// Its name in tables.
@@ -177,6 +165,40 @@ mod tests {
             configuration.set = vec![(key.into(), value.into())];
             let error = format!("{:#}", configuration.load().unwrap_err());
             assert!(error.contains(word), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_base_says_can_be_varied() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mine.toml");
+        let text = "name = \"mine\"\nabout = \"a test\"\nbase = \"baseline\"\n[core]\nrob = 32\n";
+        std::fs::write(&file, text).unwrap();
+        for model in ["baseline".to_string(), file.display().to_string()] {
+            let of = |set: &[(&str, &str)]| Configuration {
+                model: model.clone(),
+                set: set
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), v.to_string()))
+                    .collect(),
+            };
+            let plain = of(&[]).load().unwrap();
+            let set = [
+                ("tlb.4.entries", "768"),
+                ("cache.l2.kb", "512"),
+                ("core.issue_width", "4"),
+            ];
+            let changed = of(&set).load().unwrap();
+            assert_eq!(changed.tlb[4].entries, 768);
+            assert_eq!(changed.cache.l2.as_ref().map(|l2| l2.kb), Some(512));
+            assert_eq!(changed.core.issue_width, 4);
+            // What was not named is as it was, in this description and in its bases.
+            assert_eq!(
+                (changed.core.rob, &changed.tlb[..4]),
+                (plain.core.rob, &plain.tlb[..4])
+            );
+            let error = format!("{:#}", of(&[("babelfish.aslr", "sw")]).load().unwrap_err());
+            assert!(error.contains("aslr"), "{error}");
         }
     }
 

@@ -72,6 +72,9 @@ pub struct Guest {
     /// More words for the kernel's command line.
     #[serde(default)]
     pub cmdline: String,
+    /// This program is in the guest as /lab/bin/cohort; its libraries come from `rootfs`.
+    #[serde(default)]
+    pub cohort: bool,
 }
 
 /// One thing that is compared.
@@ -90,6 +93,10 @@ pub struct Variant {
     pub setup: Vec<String>,
     /// The command that is measured.
     pub command: String,
+    /// The same with less to do, for runs under a translation model of the command line and for
+    /// recording, where the plain one takes too long.
+    #[serde(default, skip_serializing)]
+    pub model_command: Option<String>,
     /// How many times.
     #[serde(default = "one")]
     pub rounds: u32,
@@ -312,6 +319,9 @@ impl Experiment {
         if self.guest.icount && self.guest.cpus != 1 && !modelled {
             bail!("counting instructions needs `cpus = 1`");
         }
+        if self.guest.cohort && self.guest.rootfs.is_none() {
+            bail!("`cohort = true` needs a `rootfs`, which has the program's libraries");
+        }
         if self.variants.is_empty() {
             bail!("it has no [[variant]]");
         }
@@ -376,7 +386,22 @@ impl Experiment {
         for boot in self.boots() {
             super::job::write(&boot.steps)?;
         }
+        let modelled = self.variants.iter().filter_map(|variant| {
+            let command = variant.model_command.as_ref()?;
+            Some(Step::new(&variant.name, 1, command))
+        });
+        super::job::write(&modelled.collect::<Vec<_>>())?;
         Ok(())
+    }
+
+    /// The experiment as it runs under a translation model: see [`Variant::model_command`].
+    pub fn modelled(mut self) -> Self {
+        for variant in &mut self.variants {
+            if let Some(command) = variant.model_command.take() {
+                variant.command = command;
+            }
+        }
+        self
     }
 
     fn known(&self, expr: &Expr, papers: &Papers) -> Result<(), String> {
@@ -568,6 +593,28 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
                 ("demo-pure".into(), vec!["pure".to_string()])
             ]
         );
+    }
+
+    #[test]
+    fn under_a_model_a_variant_may_have_less_to_do() {
+        let text = GOOD.replacen(
+            "command = \"fork-cost\"",
+            "command = \"fork-cost\"\nmodel_command = \"fork-cost --rounds 1\"",
+            1,
+        );
+        let (_dir, lab) = fake(&text);
+        let papers = Papers::of(&lab).unwrap();
+        let commands = |experiment: &Experiment| -> Vec<String> {
+            let variants = experiment.variants.iter();
+            variants.map(|v| v.command.clone()).collect()
+        };
+        let plain = load(&lab, "demo", &papers).unwrap();
+        assert_eq!(commands(&plain), ["fork-cost", "fork-cost"]);
+        let modelled = plain.modelled();
+        assert_eq!(commands(&modelled), ["fork-cost --rounds 1", "fork-cost"]);
+        let (_dir, lab) = fake(&text.replace("--rounds 1\"", "--rounds 1\\n\""));
+        let error = format!("{:#}", load(&lab, "demo", &papers).unwrap_err());
+        assert!(error.contains("one line"), "{error}");
     }
 
     #[test]

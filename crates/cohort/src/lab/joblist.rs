@@ -18,6 +18,25 @@ pub enum Scheduler {
     Snakemake,
 }
 
+/// The commands, below a job list's directory.
+const LIST: &str = "jobs.txt";
+
+/// The part that job `number` writes; they count from 1.
+fn part(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("part-{number:04}.json"))
+}
+
+/// The parts that the list of jobs below `dir` names, whether they are there or not; none without
+/// a list.
+pub fn parts(dir: &Path) -> Result<Vec<PathBuf>> {
+    let list = dir.join(LIST);
+    if !list.is_file() {
+        return Ok(Vec::new());
+    }
+    let jobs = files::read(&list)?.lines().count();
+    Ok((1..=jobs).map(|number| part(dir, number)).collect())
+}
+
 /// The commands, one a job, and the parts that they write.
 fn jobs(
     program: &Path,
@@ -28,7 +47,7 @@ fn jobs(
     let mut list = Vec::new();
     for trace in traces {
         for configuration in configurations {
-            let part = dir.join(format!("part-{:04}.json", list.len() + 1));
+            let part = part(dir, list.len() + 1);
             let mut words = vec![
                 program.display().to_string(),
                 "lab".into(),
@@ -75,7 +94,7 @@ pub fn write(
         .iter()
         .map(|(command, _)| format!("{command}\n"))
         .collect();
-    files::write(&dir.join("jobs.txt"), commands.as_bytes())?;
+    files::write(&dir.join(LIST), commands.as_bytes())?;
     let merge = format!(
         "{} lab sweep --merge {}",
         quoted(&program.display().to_string()),
@@ -93,7 +112,7 @@ pub fn write(
                  command=$(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" {})\n\
                  eval \"exec $command\"\n",
                 list.len(),
-                quoted(&dir.join("jobs.txt").display().to_string()),
+                quoted(&dir.join(LIST).display().to_string()),
             );
             files::write(&file, text.as_bytes())?;
             format!("sbatch {}", quoted(&file.display().to_string()))

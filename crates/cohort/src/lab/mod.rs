@@ -19,6 +19,10 @@ mod hash;
 mod job;
 mod joblist;
 mod kconfig;
+mod mmtests;
+mod mmtests_build;
+mod mmtests_data;
+mod mmtests_verdict;
 mod model;
 mod model_test;
 mod papers;
@@ -35,6 +39,8 @@ mod series;
 mod setup;
 mod shorten;
 pub(crate) mod show;
+mod soak;
+mod soak_load;
 mod source;
 mod sweep;
 
@@ -102,6 +108,11 @@ enum Command {
     /// Random memory operations in guests that share page tables, each checked by an oracle;
     /// what fails is shortened and written to out/fuzz.
     Fuzz(fuzz::Options),
+    /// Run the kernel's own tests on the stock kernel and on ours, and compare the verdicts.
+    Mmtests(mmtests::Options),
+    /// Put load on a kernel that shares page tables, in too little memory, and see that its log
+    /// is clean and no memory lost.
+    Soak(soak::Options),
     /// Run experiments and write their results.
     Run {
         /// Names of `cohort lab list`.
@@ -255,6 +266,16 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Command::Mmtests(options) => {
+            if !mmtests::mmtests(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Soak(options) => {
+            if !soak::soak(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         Command::Run {
             experiments,
             model,
@@ -283,7 +304,13 @@ fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
     // All are read before the first is run: a mistyped name should not cost an hour.
     let experiments = names
         .iter()
-        .map(|name| experiment::load(lab, name, &papers))
+        .map(|name| {
+            let experiment = experiment::load(lab, name, &papers)?;
+            Ok(match under.model {
+                Some(_) => experiment.modelled(),
+                None => experiment,
+            })
+        })
         .collect::<Result<Vec<_>>>()?;
     let mut broken = Vec::new();
     for experiment in &experiments {
@@ -307,24 +334,26 @@ fn list(lab: &Lab) -> Result<()> {
     let mut lines = Vec::new();
     for name in experiment::names(lab)? {
         let experiment = experiment::load(lab, &name, &papers)?;
-        let last = match results::last(lab, &name)? {
-            None => "never".to_string(),
-            Some(results) => {
-                let met = results.checks.iter().filter(|check| check.pass).count();
-                let older = results
-                    .kernels
-                    .iter()
-                    .filter_map(|kernel| kernel.change.as_ref())
-                    .any(|old| *old != change);
-                format!(
-                    "{met} of {} aims met, {}{}",
-                    results.checks.len(),
-                    results.date,
-                    if older { ", with another kernel" } else { "" }
-                )
-            }
-        };
-        lines.push([name, experiment.title, last]);
+        let runs = results::last(lab, &name)?;
+        if runs.is_empty() {
+            lines.push([name, experiment.title, "never".into()]);
+            continue;
+        }
+        for results in runs {
+            let met = results.checks.iter().filter(|check| check.pass).count();
+            let older = results
+                .kernels
+                .iter()
+                .filter_map(|kernel| kernel.change.as_ref())
+                .any(|old| *old != change);
+            let last = format!(
+                "{met} of {} aims met, {}{}",
+                results.checks.len(),
+                results.date,
+                if older { ", with another kernel" } else { "" }
+            );
+            lines.push([results.name(), experiment.title.clone(), last]);
+        }
     }
     println!("{}", show::list(&lines));
     Ok(())
@@ -337,12 +366,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
     if config != Config::Pristine {
         programs.extend(programs::selftests(lab, config)?);
     }
-    // For `cohort run`; the guest's libraries are this machine's.
-    programs.push(programs::Program {
-        guest_path: "/lab/bin/cohort".into(),
-        file: std::env::current_exe().context("cannot tell this program's file")?,
-        mode: 0o755,
-    });
+    programs.push(programs::cohort()?);
     let image = rootfs::image(lab, rootfs)?;
     eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
     guest::Spec {

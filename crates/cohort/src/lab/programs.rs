@@ -13,6 +13,9 @@ use std::process::Command;
 /// Where the selftests are in the kernel's tree.
 const SELFTESTS: &str = "tools/testing/selftests/cohort";
 
+/// The bit of the kernel's taint mask that KUnit sets when it ran, which is no complaint.
+pub const TAINT_TEST: u64 = 1 << 18;
+
 /// A file for the initramfs.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -49,6 +52,21 @@ pub fn init(lab: &Lab) -> Result<PathBuf> {
         Link::Static,
     )?;
     Ok(target)
+}
+
+/// The shell scripts of the directory `from`, for the directory `to` of a guest.
+pub fn scripts(lab: &Lab, from: &str, to: &str) -> Result<Vec<Program>> {
+    Ok(files::with_suffix(&lab.path(from), ".sh")?
+        .into_iter()
+        .map(|file| Program {
+            guest_path: format!(
+                "{to}/{}",
+                file.file_name().unwrap_or_default().to_string_lossy()
+            ),
+            mode: 0o755,
+            file,
+        })
+        .collect())
 }
 
 /// Builds every workload and lists them with the files beside them.
@@ -88,6 +106,15 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// This program itself, for guests whose root file system has the libraries of this machine.
+pub fn cohort() -> Result<Program> {
+    Ok(Program {
+        guest_path: "/lab/bin/cohort".into(),
+        file: std::env::current_exe().context("cannot tell this program's file")?,
+        mode: 0o755,
+    })
+}
+
 /// Builds the program that prints what KUnit found at boot.
 pub fn kunit(lab: &Lab) -> Result<Program> {
     let dir = lab.path("crates/cohort/guest");
@@ -100,6 +127,9 @@ pub fn kunit(lab: &Lab) -> Result<Program> {
     })
 }
 
+/// Where a guest has the fuzzer's regression tests.
+pub const REGRESSIONS: &str = "/lab/regressions";
+
 /// Builds the fuzzer of memory management from all of `guest/fuzz/*.c`.
 pub fn fuzz(lab: &Lab) -> Result<Program> {
     let dir = lab.path("guest/fuzz");
@@ -111,6 +141,21 @@ pub fn fuzz(lab: &Lab) -> Result<Program> {
         file: target,
         mode: 0o755,
     })
+}
+
+/// The fuzzer's regression tests, which `fuzz --replay-all` finds in [`REGRESSIONS`].
+pub fn regressions(lab: &Lab) -> Result<Vec<Program>> {
+    files::with_suffix(&lab.path("guest/fuzz/regressions"), ".fuzz")?
+        .into_iter()
+        .map(|file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            Ok(Program {
+                guest_path: format!("{REGRESSIONS}/{name}"),
+                file: file.clone(),
+                mode: 0o644,
+            })
+        })
+        .collect()
 }
 
 /// Builds the selftests with the kernel's own rules, against its own headers.

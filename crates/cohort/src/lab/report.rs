@@ -40,10 +40,11 @@ pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
     let mut sections = Vec::new();
     let mut missing = Vec::new();
     for name in experiment::names(lab)? {
-        match results::last(lab, &name)? {
-            Some(results) => sections.push(section(results)),
-            None => missing.push(name),
+        let runs = results::last(lab, &name)?;
+        if runs.is_empty() {
+            missing.push(name);
         }
+        sections.extend(runs.into_iter().map(section));
     }
     if sections.is_empty() {
         bail!("no experiment has run yet: `cohort lab run NAME`, with a name of `cohort lab list`");
@@ -119,20 +120,23 @@ fn section(results: Results) -> Section {
     }
 }
 
-/// The README's tables, one an experiment. A figure that was not measured is not in them.
+/// The README's tables, one an experiment. A figure that was not measured is not in them, nor, of
+/// a run under a model, what the run without one says.
 fn markdown(sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
-        text.push_str(&format!(
-            "**{}**: {}\n\n| figure | unit | paper | measured | aim | |\n|---|---|---:|---:|---|---|\n",
-            section.results.experiment, section.results.title
-        ));
-        for check in &section.results.checks {
+        let results = &section.results;
+        text.push_str(&format!("**{}**: {}\n\n", results.name(), results.title));
+        let modelled = results.model.is_some();
+        let mut rows = String::new();
+        for check in &results.checks {
             let Some(measured) = check.measured else {
                 continue;
             };
-            let cell = |text: &str| text.replace('|', "\\|");
-            text.push_str(&format!(
+            if modelled && !check.of_model {
+                continue;
+            }
+            rows.push_str(&format!(
                 "| {} | {} | {} | {} | {} | {} |\n",
                 cell(&check.name),
                 cell(&check.unit),
@@ -142,9 +146,34 @@ fn markdown(sections: &[Section]) -> String {
                 if check.pass { "met" } else { "missed" }
             ));
         }
-        text.push('\n');
+        if !rows.is_empty() {
+            text.push_str(
+                "| figure | unit | paper | measured | aim | |\n|---|---|---:|---:|---|---|\n",
+            );
+            text.push_str(&rows);
+            text.push('\n');
+        }
+        if let Some(figure) = results.figures.last().filter(|_| modelled) {
+            let (heading, rows) = show::rows(figure);
+            text.push_str(&format!("{}:\n\n", figure.title));
+            text.push_str(&markdown_row(&heading));
+            text.push_str(&format!("|---|{}\n", "---:|".repeat(heading.len() - 1)));
+            rows.iter()
+                .for_each(|row| text.push_str(&markdown_row(row)));
+            text.push('\n');
+        }
     }
     text
+}
+
+/// A text inside a table of Markdown.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn markdown_row(cells: &[String]) -> String {
+    let cells: Vec<_> = cells.iter().map(|text| cell(text)).collect();
+    format!("| {} |\n", cells.join(" | "))
 }
 
 #[cfg(test)]
@@ -162,6 +191,7 @@ mod tests {
             measured,
             aim: ">= 3".into(),
             pass: measured.is_some(),
+            of_model: name == "cycles",
             why: measured.is_none().then(|| "shared failed".into()),
         };
         Results {
@@ -191,6 +221,7 @@ mod tests {
                 timeout: 60,
                 fresh: false,
                 cmdline: String::new(),
+                cohort: false,
             },
             variants: Vec::new(),
             checks: vec![check("speed-up", Some(4.0)), check("lost", None)],
@@ -236,10 +267,57 @@ mod tests {
     }
 
     #[test]
+    fn a_run_under_a_model_stands_beside_the_one_without() {
+        let (_dir, lab) = Lab::fake();
+        files::write(&lab.path("experiments/demo.toml"), b"").unwrap();
+        let write = |results: &Results| {
+            let path = results::file(&lab, "demo", results.model.as_deref());
+            files::write(&path, serde_json::to_string(results).unwrap().as_bytes()).unwrap();
+        };
+        let mut modelled = results();
+        modelled.model = Some("models/mine.toml".into());
+        modelled.checks.push(CheckResult {
+            name: "cycles".into(),
+            of_model: true,
+            ..modelled.checks[0].clone()
+        });
+        modelled.figures[0].title = "Under mine".into();
+        write(&results());
+        write(&modelled);
+        // Another experiment's, whose name only begins alike.
+        files::write(&lab.out("results/demo-2@mine.json"), b"{}").unwrap();
+        let names: Vec<_> = results::last(&lab, "demo").unwrap();
+        let names: Vec<_> = names.iter().map(Results::name).collect();
+        assert_eq!(names, ["demo", "demo@mine"]);
+
+        let (html, markdown) = report(&lab).unwrap();
+        let html = files::read(&html).unwrap();
+        assert!(
+            html.contains("id=\"demo@mine\"") && html.contains("id=\"demo\""),
+            "{html}"
+        );
+        let markdown = files::read(&markdown).unwrap();
+        let (plain, under) = markdown.split_once("**demo@mine**").unwrap();
+        assert!(plain.contains("speed-up") && !plain.contains("Under mine"));
+        assert!(
+            under.contains("| cycles |") && !under.contains("speed-up"),
+            "{under}"
+        );
+        assert!(
+            under.contains("Under mine:\n\n| MB | stock |\n|---|---:|\n| 1 | 1 |"),
+            "{under}"
+        );
+    }
+
+    #[test]
     fn results_of_another_version_say_what_to_do() {
         let (_dir, lab) = Lab::fake();
         files::write(&lab.out("results/demo.json"), b"{}").unwrap();
         let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
         assert!(error.contains("lab run demo"), "{error}");
+        files::remove(&lab.out("results/demo.json")).unwrap();
+        files::write(&lab.out("results/demo@zen4.json"), b"{}").unwrap();
+        let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
+        assert!(error.contains("lab run demo --model zen4"), "{error}");
     }
 }

@@ -97,6 +97,9 @@ pub struct CheckResult {
     pub aim: String,
     /// The aim is met.
     pub pass: bool,
+    /// It is a figure of the translation model's.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub of_model: bool,
     /// Why there is no figure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
@@ -141,13 +144,26 @@ pub struct Under {
     pub check: bool,
 }
 
-/// Where the results of an experiment are; a model's are apart from those without.
-pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
+/// An experiment as lists and reports name it: `NAME`, or `NAME@MODEL` under a model that the
+/// command line named.
+fn title(name: &str, model: Option<&str>) -> String {
     let model = model.map(|model| {
         let stem = Path::new(model).file_stem().unwrap_or_default();
         format!("@{}", stem.to_string_lossy())
     });
-    lab.out(&format!("results/{name}{}.json", model.unwrap_or_default()))
+    format!("{name}{}", model.unwrap_or_default())
+}
+
+impl Results {
+    /// The experiment, and the model after an `@` if it ran under one.
+    pub fn name(&self) -> String {
+        title(&self.experiment, self.model.as_deref())
+    }
+}
+
+/// Where the results of an experiment are; a model's are apart from those without.
+pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
+    lab.out(&format!("results/{}.json", title(name, model)))
 }
 
 /// Runs an experiment: builds what it needs, boots each of its kernels, writes the results.
@@ -165,7 +181,10 @@ pub fn run(
         kernels.push(build::build(lab, config)?);
     }
     let init = programs::init(lab)?;
-    let programs = programs::workloads(lab)?;
+    let mut programs = programs::workloads(lab)?;
+    if experiment.guest.cohort {
+        programs.push(programs::cohort()?);
+    }
     let rootfs = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,
@@ -255,6 +274,7 @@ pub fn run(
                 figures.modelled || !figure.series.iter().any(|series| is_models(&series.y))
             })
             .map(|figure| figure_result(figure, &figures))
+            .chain(model_figure(&variants, under.model.as_deref()))
             .collect(),
         variants,
         problems: broken.iter().cloned().chain(problems).collect(),
@@ -265,19 +285,31 @@ pub fn run(
     Ok((results, broken))
 }
 
-/// The last results of an experiment, if it ever ran.
-pub fn last(lab: &Lab, name: &str) -> Result<Option<Results>> {
-    let path = file(lab, name, None);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let results: Results = serde_json::from_str(&files::read(&path)?).with_context(|| {
-        format!(
-            "{} is not of this version of the lab: run `cohort lab run {name}` again",
-            path.display()
-        )
-    })?;
-    Ok(Some(results))
+/// The last results of an experiment: without a model first, then those under each model. None
+/// if it never ran.
+pub fn last(lab: &Lab, name: &str) -> Result<Vec<Results>> {
+    let under = format!("{name}@");
+    let mut found: Vec<PathBuf> = vec![file(lab, name, None)];
+    found.retain(|path| path.exists());
+    let all = files::with_suffix(&lab.out("results"), ".json")?;
+    found.extend(all.into_iter().filter(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with(&under)
+    }));
+    let read = |path: &PathBuf| {
+        serde_json::from_str(&files::read(path)?).with_context(|| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let again = match stem.split_once('@') {
+                Some((name, model)) => format!("{name} --model {model}"),
+                None => stem.into_owned(),
+            };
+            format!(
+                "{} is not of this version of the lab: run `cohort lab run {again}` again",
+                path.display()
+            )
+        })
+    };
+    found.iter().map(read).collect()
 }
 
 fn variant_result(variant: &Variant, outcome: &Outcome) -> VariantResult {
@@ -358,6 +390,64 @@ fn is_models(expression: &str) -> bool {
     expression.contains(&format!(":{}", model::PREFIX))
 }
 
+/// Columns of [`model_figure`]: a label, the metric, and whether it is in a thousand instructions.
+const MODEL_COLUMNS: [(&str, &str, bool); 7] = [
+    ("million instructions", "instructions", false),
+    ("cycles", "cycles", true),
+    ("L1 I stall", "icache-stall-cycles", true),
+    ("TLB stall", "tlb-stall-cycles", true),
+    ("L1 TLB misses", "l1-tlb-misses", true),
+    ("last TLB misses", "walks", true),
+    ("walk cycles", "walk-cycles", true),
+];
+
+/// What every experiment shows under a model that the command line named: the same columns for
+/// each variant, over all its regions.
+fn model_figure(variants: &[VariantResult], model: Option<&str>) -> Option<FigureResult> {
+    let model = model?;
+    let sum = |result: &VariantResult, names: &[&str]| -> Option<f64> {
+        let mut sum = 0.0;
+        for name in names {
+            let metric = result.metrics.get(&format!("{}{name}", model::PREFIX))?;
+            sum += metric.values.iter().sum::<f64>();
+        }
+        result.why.is_none().then_some(sum)
+    };
+    let series = MODEL_COLUMNS.map(|(label, metric, rate)| {
+        let names: &[&str] = match metric {
+            "tlb-stall-cycles" => &["itlb-stall-cycles", "dtlb-stall-cycles"],
+            "l1-tlb-misses" => &["l1-tlb-fetch-misses", "l1-tlb-data-misses"],
+            metric => &[metric],
+        };
+        let of = |result: &VariantResult| {
+            let instructions = sum(result, &["instructions"])?;
+            let value = sum(result, names)?;
+            Some(match rate {
+                true if instructions > 0.0 => 1_000.0 * value / instructions,
+                true => return None,
+                false => value / 1e6,
+            })
+        };
+        SeriesResult {
+            label: label.into(),
+            unit: String::new(),
+            values: variants.iter().map(of).collect(),
+        }
+    });
+    Some(FigureResult {
+        title: format!("Under {model}, in 1,000 instructions"),
+        kind: Kind::Table,
+        x_label: "variant".into(),
+        y_label: String::new(),
+        log: false,
+        x: variants
+            .iter()
+            .map(|result| X::Text(result.variant.name.clone()))
+            .collect(),
+        series: series.into(),
+    })
+}
+
 fn checks(experiment: &Experiment, figures: &Collected<'_>) -> Vec<CheckResult> {
     experiment
         .checks
@@ -378,6 +468,7 @@ fn checks(experiment: &Experiment, figures: &Collected<'_>) -> Vec<CheckResult> 
                 pass: measured
                     .as_ref()
                     .is_ok_and(|&measured| check.aim.met(measured)),
+                of_model: is_models(&check.measured),
                 why: measured.err(),
             }
         })

@@ -14,10 +14,10 @@ const ROOTFS: &str = "base";
 const KUNIT_PROGRAM: &str = "kunit";
 /// The fuzzer, of which a short run is a test of its own.
 const FUZZ_PROGRAM: &str = "fuzz";
+/// What once failed, replayed by the fuzzer: a test of its own too.
+const REGRESSIONS_STEP: &str = "fuzz-regressions";
 /// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
 const FUZZ_OPTIONS: &str = "--seed 1 --seconds 60 --race 30 --noise 1 --tap";
-/// The bit that KUnit sets when it ran, which is no complaint.
-const TAINT_TEST: u64 = 1 << 18;
 /// The modes that the tests run in: sharing where asked for, and at every fork.
 const MODES: &[&str] = &["optin", "always"];
 /// The option with which our KUnit tests run at boot.
@@ -61,19 +61,27 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     }
     // Last: it leaves the guest with swap and merging switched on.
     selftests.push(programs::fuzz(lab)?);
-    let chosen: Vec<&str> = selftests
+    let regressions = programs::regressions(lab)?;
+    let names: Vec<&str> = selftests
         .iter()
         .map(|program| program.name())
+        .chain((!regressions.is_empty()).then_some(REGRESSIONS_STEP))
+        .collect();
+    let chosen: Vec<&str> = names
+        .iter()
+        .copied()
         .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
         .collect();
-    let model = filter.is_none_or(|filter| model_test::NAME.contains(filter));
-    if chosen.is_empty() && !model {
+    let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
+    let mut model = model_test::NAMES.to_vec();
+    model.retain(|name| filter.is_none_or(|filter| name.contains(filter)));
+    if chosen.is_empty() && model.is_empty() {
         bail!(
             "no test's name holds `{}`; there are: {}",
             filter.unwrap_or_default(),
-            selftests
-                .iter()
-                .map(|program| program.name())
+            names
+                .into_iter()
+                .chain(model_test::NAMES)
                 .collect::<Vec<_>>()
                 .join(", ")
         );
@@ -96,7 +104,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
                     rootfs: Some(&rootfs),
                     cmdline: format!("cohort={mode}"),
                     init: &init,
-                    programs: &selftests,
+                    programs: &all,
                     steps: steps(&chosen, mode),
                     plugin: None,
                     limit: GUEST_LIMIT,
@@ -116,10 +124,11 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
             print(mode, &test);
         }
     }
-    if model {
-        let test = model_test::test(lab, &kernel)?;
-        count.add(test.verdict);
-        print("model", &test);
+    if !model.is_empty() {
+        for test in model_test::tests(lab, &kernel, &model)? {
+            count.add(test.verdict);
+            print("model", &test);
+        }
     }
     Ok(count)
 }
@@ -137,6 +146,10 @@ fn steps(names: &[&str], mode: &str) -> Vec<Step> {
             let command = match name {
                 KUNIT_PROGRAM => name.to_string(),
                 FUZZ_PROGRAM => format!("{name} {FUZZ_OPTIONS} --mode {mode}"),
+                REGRESSIONS_STEP => format!(
+                    "{FUZZ_PROGRAM} --replay-all {} --mode {mode}",
+                    programs::REGRESSIONS
+                ),
                 name => format!("{name} -q -m {mode}"),
             };
             Step::new(name, STEP_LIMIT, command)
@@ -166,7 +179,7 @@ fn verdicts(outcome: &Outcome, steps: &[Step]) -> Vec<Test> {
     let clean = outcome
         .report
         .taint
-        .is_some_and(|taint| taint & !TAINT_TEST == 0);
+        .is_some_and(|taint| taint & !programs::TAINT_TEST == 0);
     tests.push(of(
         "the guest runs to its end",
         outcome.problem().is_none(),

@@ -29,7 +29,23 @@ const PACKAGES: &[(&str, &str)] = &[
     ("flex", "the kernel's configuration scanner"),
     ("gcc", "compiles the kernel and the guest's programs"),
     ("libc6-dev", "the guest's programs are linked with it"),
+    (
+        "libcap-dev",
+        "the kernel's own tests change capabilities with it",
+    ),
     ("libelf-dev", "objtool reads object files"),
+    (
+        "libnuma-dev",
+        "the kernel's own tests move pages between nodes with it",
+    ),
+    (
+        "libpopt-dev",
+        "the kernel's own test of message queues reads its arguments with it",
+    ),
+    (
+        "liburing-dev",
+        "the kernel's own tests register buffers with it",
+    ),
     ("make", "builds the kernel"),
     ("mmdebstrap", "makes the guest's root file system"),
     ("patch", "applies the hooks"),

@@ -97,7 +97,7 @@ pub fn rows(figure: &FigureResult) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// Prints an experiment's tables, checks and the answer.
 pub fn results(results: &Results) -> String {
-    let mut text = format!("\n{}: {}\n", results.experiment, results.title);
+    let mut text = format!("\n{}: {}\n", results.name(), results.title);
     let in_words = [Kind::Table, Kind::Box];
     for figure in results
         .figures
@@ -142,7 +142,7 @@ pub fn answer(results: &Results) -> String {
     let kernels: Vec<String> = results.kernels.iter().map(|k| k.describe()).collect();
     format!(
         "{}: {met} of {} aims met, on Linux {} under QEMU {}.",
-        results.experiment,
+        results.name(),
         results.checks.len(),
         kernels.join(" and "),
         results.qemu

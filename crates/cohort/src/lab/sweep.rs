@@ -160,7 +160,9 @@ pub fn played(
 ) -> Result<(Machine<SparseMemory>, String, u64)> {
     let reader = open(trace)?;
     let about = reader.header().about.clone();
-    let model = configuration.load()?;
+    let model = configuration
+        .load()?
+        .with_page_tables(&reader.header().page_tables)?;
     let mut machine = Machine::new(&model, reader.header().cores, SparseMemory::new())
         .with_context(|| format!("the model {}", configuration.name()))?;
     let accesses =
@@ -188,6 +190,17 @@ fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
             let found = files::with_suffix(input, ".json")?;
             if found.is_empty() {
                 bail!("{} holds no part: has a job ended?", input.display());
+            }
+            let mut missing = joblist::parts(input)?;
+            missing.retain(|part| !part.exists());
+            if let Some(first) = missing.first() {
+                bail!(
+                    "{} of the jobs in {} have no result, the first is {}: wait for them, or run \
+                     their lines of jobs.txt again",
+                    missing.len(),
+                    input.display(),
+                    first.display()
+                );
             }
             parts.extend(found);
         } else {
@@ -362,6 +375,15 @@ mod tests {
         );
         assert!(text.contains("the least cycles"), "{text}");
         assert!(table(&merged, &["nope".into()]).is_err());
+
+        // A job of the list that has not ended is missed.
+        let jobs = parts.join("jobs.txt");
+        std::fs::write(&jobs, "one\ntwo\n").unwrap();
+        std::fs::copy(parts.join("0.json"), parts.join("part-0001.json")).unwrap();
+        let error = merge(std::slice::from_ref(&parts)).unwrap_err().to_string();
+        assert!(error.contains("part-0002.json"), "{error}");
+        std::fs::copy(parts.join("0.json"), parts.join("part-0002.json")).unwrap();
+        assert_eq!(merge(std::slice::from_ref(&parts)).unwrap().rows, rows);
 
         let contradiction = parts.join("0.json");
         let text = files::read(&contradiction).unwrap();

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort lab soak`: load for a long time, in too little memory, on a kernel that shares page
+//! tables at every fork; then its log must be clean and no memory lost.
+
+use super::build::{self, Config, Kernel};
+use super::guest::{Outcome, QEMU, Spec, qemu_version};
+use super::job::Step;
+use super::programs;
+use super::protocol::{Ending, Metric, Report, metrics};
+use super::soak_load::{self, DIR, Load};
+use super::{Lab, files, results, rootfs, show};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The root file system, which has stress-ng.
+const ROOTFS: &str = "base";
+/// Virtual processors, whatever the host has.
+const CPUS: u32 = 4;
+/// Seconds of one phase when there is time enough: rounds repeat the phases.
+const PHASE: u64 = 60;
+/// Seconds of a phase of the first round, before the first measurement.
+const WARM_UP: u64 = 10;
+/// Guest seconds that a phase may go on after its time is over, and a measurement may take.
+const GRACE: u64 = 300;
+/// Host seconds for the guest to boot and to end.
+const BOOT_LIMIT: u64 = 400;
+/// Emulated processors on a busy host stand still for long: not their fault. Slabs that are merged
+/// with others of their size cannot be counted.
+const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 \
+    kmemleak=on slab_nomerge";
+/// What must have grown: without it, nothing was tested.
+const SHARED: &str = "cohort_ptp_shared";
+/// Changes when a field of the results changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What to do.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// How long the load is.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: u64,
+    /// The kernel.
+    #[arg(long, value_enum, default_value_t = Config::Debug)]
+    config: Config,
+    /// A kernel image to use as it is, instead of a built one.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Only the phases whose names hold this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is written to `out/results/soak.json`.
+#[derive(Debug, Serialize)]
+struct Results {
+    schema_version: u32,
+    date: String,
+    image: PathBuf,
+    kernel: Option<Kernel>,
+    qemu: String,
+    minutes: u64,
+    rounds: u64,
+    /// Values of every metric, the first before the load, then one after each round.
+    measured: BTreeMap<String, Metric>,
+    checks: Vec<Check>,
+}
+
+/// One question and its answer.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Check {
+    name: String,
+    pass: bool,
+    /// It could not be asked here.
+    skipped: bool,
+    notes: Vec<String>,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, notes: Vec<String>) -> Self {
+        Check {
+            name: name.into(),
+            pass: notes.is_empty(),
+            skipped: false,
+            notes,
+        }
+    }
+}
+
+/// How the time is divided.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    rounds: u64,
+    seconds: u64,
+}
+
+/// Rounds of about [`PHASE`] seconds a phase that fill the minutes, warm-up and all.
+fn plan(minutes: u64, phases: u64) -> Plan {
+    let left = (minutes * 60).saturating_sub(WARM_UP * phases);
+    let rounds = (left / (PHASE * phases)).max(1);
+    Plan {
+        rounds,
+        seconds: (left / (rounds * phases)).max(1),
+    }
+}
+
+/// Runs the load; false when a check failed.
+pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
+    if options.config == Config::Pristine {
+        bail!("a pristine kernel shares nothing: use --config debug or bench");
+    }
+    let mut load = soak_load::load(lab)?;
+    if let Some(word) = &options.filter {
+        let names: Vec<String> = load.phases.iter().map(|it| it.name.clone()).collect();
+        load.phases.retain(|phase| phase.name.contains(word));
+        if load.phases.is_empty() {
+            bail!(
+                "no phase's name holds `{word}`; there are: {}",
+                names.join(", ")
+            );
+        }
+    }
+    let plan = plan(options.minutes, load.phases.len() as u64);
+    let (image, kernel) = build::image(lab, options.config, options.kernel.as_deref())?;
+    let steps = steps(&load, &plan);
+    let outcome = Spec {
+        name: "soak".into(),
+        kernel: &image,
+        memory: load.memory,
+        cpus: CPUS,
+        icount: false,
+        rootfs: Some(&rootfs::image(lab, ROOTFS)?),
+        cmdline: CMDLINE.into(),
+        init: &programs::init(lab)?,
+        programs: &programs::scripts(lab, DIR, "/lab/soak")?,
+        plugin: None,
+        // A hung guest ends long before each step has taken all that it may.
+        limit: options.minutes * 60 + steps.len() as u64 * 60 + BOOT_LIMIT + GRACE,
+        steps,
+    }
+    .run(lab)?;
+    let measured = measurements(&outcome.report)?;
+    let checks = checks(&outcome, &load, &plan, &measured);
+    let failed = checks.iter().filter(|check| !check.pass).count();
+    let results = Results {
+        schema_version: SCHEMA_VERSION,
+        date: results::utc(std::time::SystemTime::now()),
+        image,
+        kernel,
+        qemu: format!("{QEMU} {}", qemu_version()?),
+        minutes: options.minutes,
+        rounds: plan.rounds,
+        measured,
+        checks,
+    };
+    let json = serde_json::to_string_pretty(&results).context("the results are no JSON")?;
+    files::write(&lab.out("results/soak.json"), json.as_bytes())?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", table(&results, &load));
+        let skipped = results.checks.iter().filter(|check| check.skipped).count();
+        println!(
+            "{} passed, {failed} failed{}",
+            results.checks.len() - failed - skipped,
+            match skipped {
+                0 => String::new(),
+                skipped => format!(", {skipped} skipped"),
+            }
+        );
+    }
+    Ok(failed == 0)
+}
+
+/// The job: a short round, a measurement, and then a measurement after each round.
+fn steps(load: &Load, plan: &Plan) -> Vec<Step> {
+    let mut steps = vec![Step::new(
+        "prepare",
+        GRACE,
+        format!("exec sh /lab/soak/prepare.sh {}", load.group),
+    )];
+    for round in 0..=plan.rounds {
+        let seconds = if round == 0 { WARM_UP } else { plan.seconds };
+        for phase in &load.phases {
+            steps.push(Step::new(
+                phase_step(&phase.name, round),
+                seconds + GRACE,
+                format!("exec sh /lab/soak/load.sh {seconds} {}", phase.options),
+            ));
+        }
+        steps.push(Step::new(
+            measure_step(round),
+            GRACE,
+            "exec sh /lab/soak/measure.sh",
+        ));
+    }
+    steps.push(Step::new("leaks", 2 * GRACE, "exec sh /lab/soak/leaks.sh"));
+    steps
+}
+
+fn phase_step(phase: &str, round: u64) -> String {
+    format!("{phase}-{round}")
+}
+
+fn measure_step(round: u64) -> String {
+    format!("measure-{round}")
+}
+
+/// All that was measured, round by round.
+fn measurements(report: &Report) -> Result<BTreeMap<String, Metric>> {
+    let mut measured = BTreeMap::new();
+    for step in &report.steps {
+        metrics(&step.lines, &mut measured)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("the step {} printed no metric", step.name))?;
+    }
+    Ok(measured)
+}
+
+fn checks(
+    outcome: &Outcome,
+    load: &Load,
+    plan: &Plan,
+    measured: &BTreeMap<String, Metric>,
+) -> Vec<Check> {
+    let report = &outcome.report;
+    let mut checks = Vec::new();
+    let ended = |name: &str| -> Vec<String> {
+        match report.find(name) {
+            Some(step) if step.ending.success() => Vec::new(),
+            Some(step) => {
+                let tail = step.lines.len().saturating_sub(15);
+                let mut notes = vec![format!("{name}: {}", step.ending)];
+                let told = step.lines.iter().filter(|line| line.contains("fail: "));
+                notes.extend(told.chain(&step.lines[tail..]).cloned());
+                notes
+            }
+            None => vec![format!("{name}: the guest ended before it began")],
+        }
+    };
+    checks.push(Check::new(
+        "the guest has swap and a control group",
+        ended("prepare"),
+    ));
+    for phase in &load.phases {
+        let notes = (0..=plan.rounds)
+            .flat_map(|round| ended(&phase_step(&phase.name, round)))
+            .collect();
+        checks.push(Check::new(
+            format!("{}: {}", phase.name, phase.reason),
+            notes,
+        ));
+    }
+    let rounds = plan.rounds as usize + 1;
+    for limit in &load.limits {
+        let notes = match measured.get(&limit.name) {
+            Some(metric) if metric.values.len() == rounds => limit.exceeded(metric),
+            _ => vec![format!("it was not measured {rounds} times")],
+        };
+        checks.push(Check::new(
+            format!("{}: {}", limit.name, limit.allowed()),
+            notes,
+        ));
+    }
+    let shared = match measured.get(SHARED).map(|metric| metric.values.as_slice()) {
+        Some([first, .., last]) if last > first => Vec::new(),
+        _ => vec![format!("{SHARED} of /proc/vmstat did not grow")],
+    };
+    checks.push(Check::new("page tables were shared", shared));
+    checks.push(leaks(outcome, measured));
+    checks.push(Check::new(
+        "the guest runs to its end",
+        outcome.problem().into_iter().collect(),
+    ));
+    let taint = report
+        .taint
+        .filter(|taint| taint & !programs::TAINT_TEST != 0);
+    checks.push(Check::new(
+        "the kernel's log is clean",
+        outcome
+            .complaints
+            .iter()
+            .cloned()
+            .chain(taint.map(|taint| format!("taint {taint}")))
+            .collect(),
+    ));
+    checks
+}
+
+/// What kmemleak found, where the kernel has it.
+fn leaks(outcome: &Outcome, measured: &BTreeMap<String, Metric>) -> Check {
+    let name = "kmemleak finds nothing lost";
+    let step = outcome.report.find("leaks");
+    if step.is_some_and(|step| step.ending == Ending::Exit(4)) {
+        return Check {
+            name: name.into(),
+            pass: true,
+            skipped: true,
+            notes: vec!["the kernel has no kmemleak".into()],
+        };
+    }
+    let found = measured
+        .get("leaks")
+        .and_then(|metric| metric.values.last());
+    let lines = || step.map(|step| step.lines.clone()).unwrap_or_default();
+    Check::new(
+        name,
+        match found {
+            Some(0.0) => Vec::new(),
+            Some(_) => lines(),
+            None => vec!["it did not say".into()],
+        },
+    )
+}
+
+/// What was measured, and what failed.
+fn table(results: &Results, load: &Load) -> String {
+    let rows = results
+        .measured
+        .iter()
+        .filter(|(name, _)| name.as_str() != "leaks")
+        .map(|(name, metric)| {
+            let (first, last) = (metric.values.first(), metric.values.last());
+            let limit = load.limits.iter().find(|limit| limit.name == *name);
+            vec![
+                show::with_unit(name, &metric.unit),
+                show::maybe(first.copied()),
+                show::maybe(last.copied()),
+                show::maybe(first.zip(last).map(|(first, last)| last - first)),
+                limit.map_or(String::new(), |limit| limit.allowed()),
+            ]
+        })
+        .collect();
+    let heading = ["", "before", "after", "difference", "allowed"];
+    let mut text = show::plain(heading.map(String::from).to_vec(), rows);
+    for check in &results.checks {
+        let word = match (check.pass, check.skipped) {
+            (_, true) => "skip",
+            (true, false) => "ok",
+            (false, false) => "not ok",
+        };
+        text.push_str(&format!("{word} {}\n", check.name));
+        for note in check.notes.iter().filter(|_| !check.skipped) {
+            text.push_str(&format!("    {note}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guest::End;
+    use super::*;
+
+    fn load() -> Load {
+        soak_load::parse(
+            "memory = 512\ngroup = '64M'\n\
+             [[phase]]\nname = 'fork'\nreason = 'r'\noptions = '--fork 1'\n\
+             [[limit]]\nname = 'MemFree'\nless = 10\nreason = 'r'\n\
+             [[limit]]\nname = 'PageTables'\nmore = 4\nreason = 'r'\n",
+        )
+        .unwrap()
+    }
+
+    const GOOD: &str = "ready\nbegin prepare\nend prepare exit=0\n\
+        begin fork-0\nend fork-0 exit=0\n\
+        begin measure-0\nout measure-0 metric MemFree 100 kB\n\
+        out measure-0 metric PageTables 8 kB\nout measure-0 metric cohort_ptp_shared 5 events\n\
+        end measure-0 exit=0\n\
+        begin fork-1\nend fork-1 exit=0\n\
+        begin measure-1\nout measure-1 metric MemFree 95 kB\n\
+        out measure-1 metric PageTables 12 kB\nout measure-1 metric cohort_ptp_shared 9 events\n\
+        end measure-1 exit=0\n\
+        begin leaks\nend leaks exit=4\ntaint 0\ndone\n";
+
+    fn failed(text: &str, complaints: &[&str]) -> Vec<String> {
+        let mut report = Report::default();
+        text.lines().for_each(|line| report.line(line));
+        let outcome = Outcome {
+            end: if report.done {
+                End::Done
+            } else {
+                End::Panic("oops".into())
+            },
+            report,
+            complaints: complaints.iter().map(|line| line.to_string()).collect(),
+            console: PathBuf::from("console.log"),
+        };
+        let measured = measurements(&outcome.report).unwrap();
+        let plan = Plan {
+            rounds: 1,
+            seconds: 1,
+        };
+        checks(&outcome, &load(), &plan, &measured)
+            .into_iter()
+            .filter(|check| !check.pass)
+            .map(|check| check.name)
+            .collect()
+    }
+
+    #[test]
+    fn the_time_is_divided_into_rounds_that_fill_it() {
+        for (minutes, rounds, seconds) in [(60, 11, 64), (5, 1, 50), (1, 1, 2)] {
+            assert_eq!(plan(minutes, 5), Plan { rounds, seconds }, "{minutes}");
+        }
+        assert!(plan(60, 1).rounds > 50);
+    }
+
+    #[test]
+    fn each_round_runs_every_phase_and_measures() {
+        let steps = steps(&load(), &plan(3, 1));
+        let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "prepare",
+                "fork-0",
+                "measure-0",
+                "fork-1",
+                "measure-1",
+                "fork-2",
+                "measure-2",
+                "leaks"
+            ]
+        );
+        assert!(
+            steps[3].command.ends_with("load.sh 85 --fork 1"),
+            "{}",
+            steps[3].command
+        );
+        super::super::job::write(&steps).unwrap();
+    }
+
+    #[test]
+    fn a_good_run_fails_nothing() {
+        assert!(failed(GOOD, &[]).is_empty(), "{:?}", failed(GOOD, &[]));
+    }
+
+    #[test]
+    fn each_thing_that_goes_wrong_is_its_own_failure() {
+        let cases = [
+            (GOOD.replace("MemFree 95", "MemFree 89"), "MemFree"),
+            (GOOD.replace("PageTables 12", "PageTables 13"), "PageTables"),
+            (
+                GOOD.replace("end fork-1 exit=0", "end fork-1 exit=1"),
+                "fork",
+            ),
+            (
+                GOOD.replace("shared 9", "shared 5"),
+                "page tables were shared",
+            ),
+            (
+                GOOD.replace("end leaks exit=4", "end leaks exit=0"),
+                "kmemleak",
+            ),
+            (GOOD.replace("taint 0", "taint 512"), "the kernel's log"),
+            (
+                GOOD.replace(
+                    "end leaks exit=4",
+                    "out leaks metric leaks 2 objects\nend leaks exit=0",
+                ),
+                "kmemleak",
+            ),
+        ];
+        for (text, name) in cases {
+            let names = failed(&text, &[]);
+            assert!(
+                names.len() == 1 && names[0].starts_with(name),
+                "{name}: {names:?}"
+            );
+        }
+        assert_eq!(failed(GOOD, &["WARNING: x"]), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn a_guest_that_panics_passes_nothing_that_it_did_not_reach() {
+        let text = GOOD.split("begin fork-1").next().unwrap();
+        let names = failed(text, &["Kernel panic"]);
+        for name in [
+            "fork",
+            "MemFree",
+            "PageTables",
+            "kmemleak",
+            "the guest",
+            "the kernel's",
+        ] {
+            assert!(
+                names.iter().any(|it| it.starts_with(name)),
+                "{name}: {names:?}"
+            );
+        }
+    }
+}

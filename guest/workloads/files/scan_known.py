@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes that hold a known number of pages of every kind, and `cohort scan` that must find them.
+
+Three processes forked from one another and one that is not related to them map /dev/zero, which
+makes memory without a file that the scan can pick out by its name. Each class of entries and each
+kind of content is compared with what was made; prints how many differ. As root, with zram for swap.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+
+COHORT = "/lab/bin/cohort"
+PAGE = mmap.PAGESIZE
+HUGE = 2 << 20
+MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_PAGEOUT = 14, 15, 21
+
+EXPECTED = {
+    "contents": {
+        "private": 30 + 7,          # the child's copies and new pages; the other's
+        "cow": 100 + 90 + 100,      # the parent's, but for those that one child has copied
+        "ksm": 0,
+        "file": 0,
+        "shared": 40 + 25,
+        "zero": 3 * 15 + 5,
+        "special": 0,
+        "swapped": 64,
+        "huge": 1,
+    },
+    "entries": {
+        "total": 37 + 290 + 65 + 50 + 64 + 1,
+        "shareable": 290 + 2 * 25 + 3 * 15,
+        "unshareable": 37 + 15 + 5,
+        "huge": 1,
+        "swapped": 64,
+        "unknown": 0,
+        "distinct": 100 + 25 + 15,
+        "once": 37 + 15 + 5 + 1 + 64 + 100 + 25 + 15,
+    },
+}
+
+
+def mapping(pages, flags=mmap.MAP_PRIVATE, advice=MADV_NOHUGEPAGE):
+    with open("/dev/zero", "r+b") as file:
+        memory = mmap.mmap(file.fileno(), pages * PAGE, flags=flags)
+    memory.madvise(advice)
+    return memory
+
+
+def write(memory, pages):
+    for page in pages:
+        memory[page * PAGE] = 1
+
+
+def read(memory, pages):
+    return sum(memory[page * PAGE] for page in pages)
+
+
+def wait_forever():
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+
+
+def parent():
+    private, shared = mapping(300), mapping(100, mmap.MAP_SHARED)
+    write(private, range(100))
+    read(private, range(200, 215))
+    write(shared, range(40))
+    for change in (True, False):
+        ends = os.pipe()
+        if not os.fork():
+            if change:
+                write(private, range(10))
+                write(private, range(100, 120))
+                write(shared, range(25))
+            os.write(ends[1], b"x")
+            while True:
+                signal.pause()
+        os.read(ends[0], 1)
+    wait_forever()
+
+
+def other():
+    private, swapped = mapping(300), mapping(64)
+    write(private, range(7))
+    read(private, range(250, 255))
+    large = mapping(2 * HUGE // PAGE, advice=MADV_HUGEPAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(large))
+    large[-start % HUGE] = 1
+    write(swapped, range(64))
+    deadline = time.monotonic() + 100
+    while swapped_kb() < 64 * PAGE // 1024:
+        if time.monotonic() > deadline:
+            sys.exit("scan_known.py: the kernel does not swap 64 pages out")
+        swapped.madvise(MADV_PAGEOUT)
+        time.sleep(0.1)
+    wait_forever()
+
+
+def swapped_kb():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Swap:"))
+
+
+def main():
+    with open("/sys/block/zram0/disksize", "w") as file:
+        file.write("64M")
+    subprocess.run("mkswap /dev/zram0 && swapon /dev/zram0", shell=True, check=True,
+                   stdout=subprocess.DEVNULL)
+    started = [subprocess.Popen([sys.executable, __file__, part], stdout=subprocess.PIPE, text=True,
+                                start_new_session=True) for part in ("parent", "other")]
+    try:
+        for process in started:
+            if process.stdout.readline() != "ready\n":
+                sys.exit(f"scan_known.py: a part ended with status {process.wait()}")
+        pids = ",".join(str(process.pid) for process in started)
+        done = subprocess.run([COHORT, "scan", "--json", "--check", "--tree", pids,
+                               "--mapping", "^/dev/zero"], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"scan_known.py: cohort scan ended with {done.returncode}: {done.stderr}")
+    finally:
+        for process in started:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    total = json.loads(done.stdout)["total"]
+    different = 0
+    for part, counts in EXPECTED.items():
+        for name, expected in counts.items():
+            found = total[part][name]
+            print(f"metric {part}-{name} {found} entries")
+            if found != expected:
+                different += 1
+                print(f"{part}: {name} is {found} and should be {expected}")
+    print(f"metric processes {total['processes']} processes")
+    print(f"metric different {different} counts")
+
+
+if __name__ == "__main__":
+    {"parent": parent, "other": other}.get(sys.argv[1] if len(sys.argv) > 1 else "", main)()
