@@ -194,6 +194,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
+    /// So many cases, or as many as `PROPTEST_CASES` says.
+    fn cases(usual: u32) -> ProptestConfig {
+        match std::env::var_os("PROPTEST_CASES") {
+            Some(_) => ProptestConfig::default(),
+            None => ProptestConfig::with_cases(usual),
+        }
+    }
+
     fn table(frames: &[u64]) -> Vec<Word> {
         frames
             .iter()
@@ -203,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(40))]
+        #![proptest_config(cases(40))]
         #[test]
         fn equal_tables_have_one_name_and_keep_their_words(
             tables in prop::collection::vec((0u64..3, prop::collection::vec(0u64..3, 1..600)), 1..60)

@@ -11,6 +11,14 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// So many cases, or as many as `PROPTEST_CASES` says.
+fn cases(usual: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(usual),
+    }
+}
+
 fn scan(root: &Path) -> Snapshot {
     scan::scan(&Options {
         paths: Paths::new(root),
@@ -124,7 +132,7 @@ fn regions() -> impl Strategy<Value = Vec<FakeRegion>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
     #[test]
     fn counts_are_those_of_a_naive_program(all in prop::collection::vec(regions(), 1..7)) {
         // Made for tables of 512 entries.
@@ -264,7 +272,7 @@ fn what_cannot_be_read_is_named() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn damaged_files_are_no_panic(
         file in prop::sample::select(vec!["stat", "status", "maps", "smaps", "cgroup", "pagemap", "cmdline"]),
@@ -398,7 +406,7 @@ fn what_is_no_capture_is_refused_with_its_name() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(cases(200))]
     #[test]
     fn a_damaged_capture_is_an_error_or_sound(
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -125,10 +125,7 @@ impl Lookup<'_> {
             }
         }
         let asked = self.asked;
-        if asked
-            .expected
-            .contradicts(tlb.translate(slot, self.vaddr))
-        {
+        if asked.expected.contradicts(tlb.translate(slot, self.vaddr)) {
             let other = by_cohort && !owned && tlb.owner(slot) != self.core.space;
             return if other {
                 Verdict::Unknown

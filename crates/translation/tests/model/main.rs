@@ -7,6 +7,7 @@ mod descriptions;
 mod domains;
 mod figure7;
 mod figure8;
+mod naive;
 mod os;
 mod processes;
 mod properties;

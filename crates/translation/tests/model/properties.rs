@@ -367,8 +367,16 @@ fn the_same_run_gives_the_same_figures() {
     assert_eq!(run(), run());
 }
 
+/// So many cases, or as many as `PROPTEST_CASES` says.
+pub fn cases(usual: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(usual),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(cases(24))]
     #[test]
     fn any_short_run_translates_right(seed in any::<u64>(), paper in any::<bool>(), sw in any::<bool>()) {
         let kind = if paper { Kind::Paper } else { Kind::Cohort };

@@ -1,0 +1,804 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The whole way of an access through TLBs, walk caches and MaskPages against a machine written as
+//! plainly as can be: lists that are searched from end to end, no fast path, no packed tags. After
+//! each of millions of random steps every counter of TLBs, walks and BabelFish is the same. (What
+//! caches and clocks do has references of its own in `src/tests/`.)
+
+use crate::os::{GLOBAL, OR_PC, OWNED, Os, PS, RO, RW, context};
+use crate::properties::{CORES, Dice, Kind, Shared, World, address, cases};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use translation::machine::Fault;
+use translation::{
+    AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Model,
+    Segment, Sink,
+};
+
+/// Small arrays, so that everything is pushed out all the time: as the description has them...
+const ARRAYS: &str = r#"
+[[tlb]]
+level = 1
+side = "fetch"
+pages = ["4K"]
+entries = 4
+ways = 2
+cycles = 1
+
+[[tlb]]
+level = 1
+side = "data"
+pages = ["4K"]
+entries = 8
+ways = 2
+cycles = 1
+
+[[tlb]]
+level = 1
+side = "data"
+pages = ["2M"]
+entries = 2
+ways = "full"
+cycles = 1
+
+[[tlb]]
+level = 2
+side = "both"
+pages = ["4K"]
+entries = 24
+ways = 6
+cycles = 10
+
+[[tlb]]
+level = 2
+side = "both"
+pages = ["2M"]
+entries = 4
+ways = 2
+cycles = 10
+
+[walk_cache]
+tag = "physical"
+entries = 4
+ways = 2
+cycles = 1
+"#;
+
+/// ... and as the reference does: page size, sets, ways.
+type Shape = (u32, u64, usize);
+const FETCH: &[Shape] = &[(12, 2, 2)];
+const DATA: &[Shape] = &[(12, 4, 2), (21, 1, 2)];
+const SECOND: &[Shape] = &[(12, 4, 6), (21, 2, 2)];
+
+#[derive(Clone, Copy)]
+struct Entry {
+    /// First address, and the size of what the entry covers.
+    page: u64,
+    shift: u32,
+    frame: u64,
+    /// 0 for a page of 4 KB, 1 for one of 2 MB, whatever the entry covers of it.
+    class: usize,
+    writable: bool,
+    global: bool,
+    /// Who brought it in, its cohort, and whether cohorts share entries where it is.
+    space: usize,
+    cohort: u32,
+    shared: bool,
+    owned: bool,
+    mask: Option<u32>,
+    used: u64,
+}
+
+/// Arrays of ways; a way's set is the page's number modulo the sets.
+struct Level {
+    arrays: Vec<(Shape, Vec<Vec<Option<Entry>>>)>,
+}
+
+impl Level {
+    fn new(shapes: &[Shape]) -> Self {
+        let empty = |&(shift, sets, ways): &Shape| {
+            ((shift, sets, ways), vec![vec![None; ways]; sets as usize])
+        };
+        Self {
+            arrays: shapes.iter().map(empty).collect(),
+        }
+    }
+
+    /// The ways where the page of an address may be, in order.
+    fn ways(&mut self, vaddr: u64) -> impl Iterator<Item = &mut Option<Entry>> {
+        self.arrays
+            .iter_mut()
+            .flat_map(move |((shift, sets, _), array)| {
+                array[((vaddr >> *shift) % *sets) as usize].iter_mut()
+            })
+            .filter(move |way| way.is_some_and(|e| vaddr >> e.shift == e.page >> e.shift))
+    }
+
+    fn insert(&mut self, mut entry: Entry, vaddr: u64) {
+        let sizes = self.arrays.iter().map(|((shift, ..), _)| *shift);
+        let fits = sizes.filter(|&shift| shift <= entry.shift).max().unwrap();
+        let page = vaddr >> fits << fits;
+        entry.frame += page - entry.page;
+        (entry.page, entry.shift) = (page, fits);
+        let ((_, sets, _), array) = self
+            .arrays
+            .iter_mut()
+            .find(|((shift, ..), _)| *shift == fits)
+            .unwrap();
+        let set = &mut array[((page >> fits) % *sets) as usize];
+        let age = |way: &Option<Entry>| way.map_or(0, |entry| entry.used + 1);
+        *set.iter_mut().min_by_key(|way| age(way)).unwrap() = Some(entry);
+    }
+
+    fn remove_if(&mut self, which: impl Fn(&Entry) -> bool) -> u64 {
+        let mut removed = 0;
+        for way in self
+            .arrays
+            .iter_mut()
+            .flat_map(|(_, sets)| sets)
+            .flat_map(|set| set.iter_mut())
+        {
+            if way.is_some_and(|entry| which(&entry)) {
+                *way = None;
+                removed += 1;
+            }
+        }
+        removed
+    }
+}
+
+struct NaiveCore {
+    /// Fetch, data, second level.
+    levels: [Level; 3],
+    /// By level of the tables the entries' addresses in two sets, the longest unused first.
+    walk_cache: BTreeMap<(u32, u64), Vec<u64>>,
+    space: usize,
+    counters: Counters,
+}
+
+/// One MaskPage (ISCA'20 Figure 13): all that a cohort has in 1 GB.
+#[derive(Default)]
+struct MaskPage {
+    pid_list: Vec<usize>,
+    masks: BTreeMap<u64, u32>,
+    overflowed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fish {
+    No,
+    /// ASLR-HW: the first level is an ordinary one.
+    Hw,
+    Sw,
+}
+
+struct Naive {
+    fish: Fish,
+    pc_bits: usize,
+    memory: Shared,
+    cores: Vec<NaiveCore>,
+    /// Roots and cohorts by number of the address space.
+    spaces: Vec<(u64, u32)>,
+    mask_pages: BTreeMap<(u32, u64), MaskPage>,
+    now: u64,
+}
+
+enum Looked {
+    Hit(Entry),
+    Refused(Fault),
+    Nothing,
+}
+
+impl Naive {
+    fn new(fish: Fish, pc_bits: usize, memory: Shared) -> Self {
+        let core = || NaiveCore {
+            levels: [FETCH, DATA, SECOND].map(Level::new),
+            walk_cache: BTreeMap::new(),
+            space: 0,
+            counters: Counters::default(),
+        };
+        Self {
+            fish,
+            pc_bits,
+            memory,
+            cores: (0..CORES).map(|_| core()).collect(),
+            spaces: Vec::new(),
+            mask_pages: BTreeMap::new(),
+            now: 0,
+        }
+    }
+
+    fn space(&mut self, root: u64) -> usize {
+        let known = self.spaces.iter().position(|space| space.0 == root);
+        known.unwrap_or_else(|| {
+            self.spaces.push((root, 0));
+            self.spaces.len() - 1
+        })
+    }
+
+    fn shares(&self, level: usize) -> bool {
+        self.fish == Fish::Sw || self.fish == Fish::Hw && level == 2
+    }
+
+    fn look(
+        &mut self,
+        core: usize,
+        level: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        given: Option<u64>,
+    ) -> Looked {
+        let side = usize::from(kind != AccessKind::Fetch);
+        let shared_level = self.shares(level);
+        self.now += 1;
+        let this = &mut self.cores[core];
+        let (space, cohort) = (this.space, self.spaces[this.space].1);
+        let key = (cohort, vaddr >> 30);
+        let place = self
+            .mask_pages
+            .get(&key)
+            .and_then(|page| page.pid_list.iter().position(|&pid| pid == space));
+        let (mut long, mut result) = (false, Looked::Nothing);
+        for way in this.levels[level].ways(vaddr) {
+            let Some(mut entry) = *way else { continue };
+            let fish = shared_level && !entry.global;
+            // Figure 8, 1: VPN and CCID; without BabelFish VPN and PCID.
+            if fish && entry.cohort != cohort || !fish && !entry.global && entry.space != space {
+                continue;
+            }
+            // 2 and 9.
+            if fish && entry.owned && entry.space != space {
+                this.counters.babelfish.owned_refusals += 1;
+                continue;
+            }
+            // 3.
+            if let (true, false, Some(mask)) = (fish, entry.owned, entry.mask) {
+                long = true;
+                if place.is_some_and(|place| mask >> place & 1 == 1) {
+                    this.counters.babelfish.private_refusals += 1;
+                    continue;
+                }
+            }
+            let allowed = kind != AccessKind::Write || entry.writable;
+            let found = entry.frame + (vaddr - entry.page);
+            if given.is_some_and(|paddr| paddr != found || !allowed) {
+                *way = None;
+                this.counters.stale += 1;
+                continue;
+            }
+            // 5 and 6.
+            result = if allowed {
+                entry.used = self.now;
+                *way = Some(entry);
+                Looked::Hit(entry)
+            } else if fish && !entry.owned {
+                Looked::Refused(Fault::CopyOnWrite)
+            } else {
+                Looked::Refused(Fault::Protection)
+            };
+            break;
+        }
+        this.counters.babelfish.long_accesses += u64::from(long && level == 2);
+        if let Looked::Hit(entry) = &result {
+            let counters = &mut this.counters.tlb[usize::from(level == 2)][side][entry.class];
+            counters.hits += 1;
+            let other = entry.space != space;
+            counters.global_hits += u64::from(other && entry.global);
+            counters.shared_hits += u64::from(other && shared_level && !entry.global);
+        }
+        result
+    }
+
+    /// An access; `given` is the physical address of one that succeeded in the guest.
+    fn access(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        given: Option<u64>,
+    ) -> Result<u64, Fault> {
+        let side = usize::from(kind != AccessKind::Fetch);
+        match self.look(core, side, kind, vaddr, given) {
+            Looked::Hit(entry) => return Ok(entry.frame + (vaddr - entry.page)),
+            Looked::Refused(fault) => return Err(fault),
+            Looked::Nothing => {}
+        }
+        match self.look(core, 2, kind, vaddr, given) {
+            Looked::Hit(mut entry) => {
+                self.cores[core].counters.tlb[0][side][entry.class].misses += 1;
+                entry.space = self.cores[core].space;
+                self.fill(core, side, entry, vaddr);
+                return Ok(entry.frame + (vaddr - entry.page));
+            }
+            Looked::Refused(fault) => return Err(fault),
+            Looked::Nothing => {}
+        }
+        self.walk(core, kind, vaddr)
+    }
+
+    fn fill(&mut self, core: usize, level: usize, mut entry: Entry, vaddr: u64) {
+        entry.shared = self.shares(level);
+        entry.used = self.now;
+        self.cores[core].levels[level].insert(entry, vaddr);
+    }
+
+    fn walk(&mut self, core: usize, kind: AccessKind, vaddr: u64) -> Result<u64, Fault> {
+        let side = usize::from(kind != AccessKind::Fetch);
+        let space = self.cores[core].space;
+        let (root, cohort) = self.spaces[space];
+        // The tables: what is read, and what it says.
+        let (mut table, mut writable, mut read, mut above) = (root, true, Vec::new(), 0);
+        let mut leaf = None;
+        for shift in [39, 30, 21, 12u32] {
+            let slot = table + (vaddr >> shift & 511) * 8;
+            let value = self.memory.read_u64(slot).unwrap();
+            read.push((shift, slot));
+            if value & 1 == 0 {
+                break;
+            }
+            writable &= value & 2 != 0;
+            if shift == 12 || value & PS != 0 {
+                leaf = Some((shift, value));
+                break;
+            }
+            (table, above) = (value & 0xf_ffff_f000, value);
+        }
+        let page = leaf.map(|(shift, value)| Entry {
+            page: vaddr >> shift << shift,
+            shift,
+            frame: value & 0xf_ffff_f000,
+            class: usize::from(shift == 21),
+            writable,
+            global: value & GLOBAL != 0,
+            space,
+            cohort,
+            shared: false,
+            owned: false,
+            mask: None,
+            used: 0,
+        });
+        // BabelFish's bits in the entry above the leaf.
+        let mut page = page;
+        let mut mask_read = false;
+        if let (Some(page), true) = (&mut page, self.fish != Fish::No) {
+            let mask_page = self.mask_pages.get(&(cohort, vaddr >> 30));
+            if !page.global {
+                page.owned = cohort == 0
+                    || above & OWNED != 0
+                    || mask_page.is_some_and(|page| page.overflowed);
+                if !page.owned && above & OR_PC != 0 {
+                    let mask = mask_page.and_then(|page| page.masks.get(&(vaddr >> 21)));
+                    page.mask = Some(mask.copied().unwrap_or(0));
+                    mask_read = true;
+                }
+            }
+        }
+        let this = &mut self.cores[core];
+        let counters = &mut this.counters;
+        let class = page.map_or(0, |page| page.class);
+        counters.tlb[0][side][class].misses += 1;
+        counters.tlb[1][side][class].misses += 1;
+        counters.walk.walks += 1;
+        counters.walk.fetch_walks += u64::from(kind == AccessKind::Fetch);
+        counters.walk.mask_pages += u64::from(mask_read);
+        // "Once the PWC has missed, it will not be accessed again in this page walk."
+        let last = read.len() - 1;
+        let mut missed = false;
+        for (number, &(shift, slot)) in read.iter().enumerate() {
+            let level = (48 - shift as usize) / 9;
+            let set = this.walk_cache.entry((shift, slot / 8 % 2)).or_default();
+            let cached = shift != 12 && set.contains(&slot);
+            if !missed && cached {
+                counters.walk.cached[level] += 1;
+                set.retain(|&held| held != slot);
+                set.push(slot);
+                continue;
+            }
+            if !missed && shift != 12 {
+                missed = true;
+                counters.walk.cache_misses += 1;
+            }
+            counters.walk.references[level] += 1;
+            if number < last && !set.contains(&slot) {
+                if set.len() == 2 {
+                    set.remove(0);
+                }
+                set.push(slot);
+            }
+        }
+        let page = page.ok_or(Fault::NotPresent)?;
+        if kind == AccessKind::Write && !page.writable {
+            return Err(Fault::Protection);
+        }
+        self.fill(core, 2, page, vaddr);
+        self.fill(core, side, page, vaddr);
+        Ok(page.frame + (vaddr - page.page))
+    }
+
+    /// Drops entries of a core and its walk cache.
+    fn drop(&mut self, core: usize, which: impl Fn(&Entry) -> bool) {
+        let this = &mut self.cores[core];
+        for level in &mut this.levels {
+            this.counters.invalidated += level.remove_if(&which);
+        }
+        this.walk_cache.clear();
+    }
+
+    /// Of an address space, or shared by its cohort with it.
+    fn of_space(space: usize, cohort: u32) -> impl Fn(&Entry) -> bool {
+        move |entry| {
+            let shared = entry.shared && entry.cohort == cohort && !entry.owned;
+            !entry.global && (entry.space == space || shared)
+        }
+    }
+
+    fn drop_shared(&mut self, which: impl Fn(&Entry) -> bool) {
+        for core in &mut self.cores {
+            for level in &mut core.levels {
+                core.counters.invalidated += level.remove_if(|entry| {
+                    which(entry) && entry.shared && !entry.owned && !entry.global
+                });
+            }
+        }
+    }
+}
+
+impl Sink for Naive {
+    fn instructions(&mut self, _: usize, _: u64) {}
+
+    fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, _: u32) {
+        let _ = Naive::access(self, core, kind, vaddr, paddr);
+    }
+
+    fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
+        let _ = Naive::access(self, core, kind, vaddr, None);
+        self.invalidate(core, Invalidation::Page { vaddr });
+    }
+
+    fn fault_done(&mut self, _: usize) {}
+
+    fn set_context(&mut self, core: usize, context: Context) {
+        self.cores[core].space = self.space(context.root);
+    }
+
+    fn set_identity(&mut self, root: u64, identity: Identity) {
+        let space = self.space(root);
+        self.spaces[space].1 = identity.cohort;
+    }
+
+    fn set_segments(&mut self, _: u64, _: &[Segment]) {}
+
+    fn private_copy(&mut self, root: u64, vaddr: u64) {
+        let space = self.space(root);
+        let cohort = self.spaces[space].1;
+        let bits = self.pc_bits;
+        let page = self.mask_pages.entry((cohort, vaddr >> 30)).or_default();
+        if !page.overflowed {
+            let place = page.pid_list.iter().position(|&pid| pid == space);
+            if place.is_none() && page.pid_list.len() == bits {
+                page.overflowed = true;
+                page.masks.clear();
+                page.pid_list.clear();
+                self.cores[0].counters.babelfish.overflows += 1;
+                self.drop_shared(|e| e.cohort == cohort && e.page >> 30 == vaddr >> 30);
+            } else {
+                let place = place.unwrap_or_else(|| {
+                    page.pid_list.push(space);
+                    self.cores[0].counters.babelfish.pids_listed += 1;
+                    page.pid_list.len() - 1
+                });
+                *page.masks.entry(vaddr >> 21).or_default() |= 1 << place;
+            }
+        }
+        self.drop_shared(|e| e.cohort == cohort && e.page >> e.shift == vaddr >> e.shift);
+    }
+
+    fn retire(&mut self, _: u64) {}
+
+    fn invalidate(&mut self, core: usize, what: Invalidation) {
+        let here = self.cores[core].space;
+        let cohort = self.spaces[here].1;
+        match what {
+            Invalidation::Page { vaddr } => {
+                let own = Self::of_space(here, cohort);
+                self.drop(core, |entry| {
+                    entry.page >> entry.shift == vaddr >> entry.shift
+                        && (entry.global || own(entry))
+                });
+            }
+            Invalidation::PageAllSpaces { vaddr } => {
+                self.drop(core, |e| e.page >> e.shift == vaddr >> e.shift);
+            }
+            Invalidation::SharedPage { .. } => unreachable!("not given here"),
+            Invalidation::AddressSpace { root } => {
+                let space = self.space(root);
+                self.drop(core, Self::of_space(space, self.spaces[space].1));
+            }
+            Invalidation::AllButGlobal => self.drop(core, |entry| !entry.global),
+            Invalidation::All => self.drop(core, |_| true),
+        }
+    }
+
+    fn mark(&mut self, _: usize, _: Mark) {}
+}
+
+/// Both get every event.
+struct Both {
+    machine: Machine<Shared>,
+    naive: Naive,
+}
+
+impl Sink for Both {
+    fn instructions(&mut self, core: usize, count: u64) {
+        self.machine.instructions(core, count);
+    }
+    fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
+        self.machine.access(core, kind, vaddr, paddr, size);
+        Sink::access(&mut self.naive, core, kind, vaddr, paddr, size);
+    }
+    fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
+        self.machine.fault(core, kind, vaddr);
+        self.naive.fault(core, kind, vaddr);
+    }
+    fn fault_done(&mut self, core: usize) {
+        self.machine.fault_done(core);
+    }
+    fn set_context(&mut self, core: usize, context: Context) {
+        self.machine.set_context(core, context);
+        self.naive.set_context(core, context);
+    }
+    fn set_identity(&mut self, root: u64, identity: Identity) {
+        self.machine.set_identity(root, identity);
+        self.naive.set_identity(root, identity);
+    }
+    fn set_segments(&mut self, _: u64, _: &[Segment]) {}
+    fn private_copy(&mut self, root: u64, vaddr: u64) {
+        self.machine.private_copy(root, vaddr);
+        self.naive.private_copy(root, vaddr);
+    }
+    fn retire(&mut self, _: u64) {}
+    fn invalidate(&mut self, core: usize, what: Invalidation) {
+        self.machine.invalidate(core, what);
+        self.naive.invalidate(core, what);
+    }
+    fn mark(&mut self, _: usize, _: Mark) {}
+}
+
+impl Both {
+    fn attempt(&mut self, core: usize, kind: AccessKind, vaddr: u64) -> Result<u64, Fault> {
+        let fast = self.machine.attempt(core, kind, vaddr);
+        assert_eq!(
+            fast,
+            self.naive.access(core, kind, vaddr, None),
+            "{vaddr:#x}"
+        );
+        fast
+    }
+
+    /// Every counter that the reference has is the same on every core.
+    fn compare(&self, step: usize) {
+        let (mut listed, mut overflows) = ([0; 2], [0; 2]);
+        for core in 0..CORES {
+            let (fast, slow) = (self.machine.counters(core), self.naive.cores[core].counters);
+            assert_eq!(fast.tlb, slow.tlb, "step {step}, core {core}");
+            let all = |c: &Counters| {
+                let walk = &c.walk;
+                (
+                    (walk.walks, walk.fetch_walks, walk.mask_pages),
+                    (walk.references, walk.cached, walk.cache_misses),
+                    (c.invalidated, c.stale, c.unexplained),
+                    (c.babelfish.long_accesses, c.babelfish.owned_refusals),
+                    c.babelfish.private_refusals,
+                )
+            };
+            assert_eq!(all(&fast), all(&slow), "step {step}, core {core}");
+            for (number, counters) in [fast, slow].iter().enumerate() {
+                listed[number] += counters.babelfish.pids_listed;
+                overflows[number] += counters.babelfish.overflows;
+            }
+        }
+        assert_eq!(listed[0], listed[1], "step {step}");
+        assert_eq!(overflows[0], overflows[1], "step {step}");
+    }
+}
+
+fn model(base: &str, fish: &str) -> Model {
+    let text = format!("name = \"small\"\nabout = \"\"\nbase = \"{base}\"\n{ARRAYS}{fish}");
+    Model::parse("small", &text).unwrap()
+}
+
+const SPACES: usize = 5;
+
+/// A conventional machine: pages of both sizes, global ones, entries that go stale, and every kind of
+/// invalidation.
+fn conventional(seed: u64, steps: usize) -> Counters {
+    let memory = Shared::default();
+    *memory.0.borrow_mut() = Os::new();
+    let mut both = Both {
+        machine: Machine::new(&model("baseline", ""), CORES, memory.clone()).unwrap(),
+        naive: Naive::new(Fish::No, 0, memory.clone()),
+    };
+    let roots: Vec<u64> = (0..SPACES).map(|_| memory.0.borrow_mut().table()).collect();
+    // Region 0 is global and the same for all, region 1 has small pages, region 2 large ones.
+    let base = |region: u64| 0x7f80_0000_0000 + (region << 30);
+    let mut frames = 0x1_0000_0000;
+    let mut map = |space: usize, region: u64, page: u64, flags: u64| {
+        let mut os = memory.0.borrow_mut();
+        let large = region == 2;
+        frames += 0x20_0000;
+        let vaddr = base(region) + (page << if large { 21 } else { 12 });
+        let flags = flags | if large { PS } else { 0 };
+        if region == 0 {
+            for &root in &roots {
+                os.map(root, vaddr, frames, flags | GLOBAL);
+            }
+        } else {
+            os.map(roots[space], vaddr, frames, flags);
+        }
+        vaddr
+    };
+    for space in 0..SPACES {
+        for page in 0..12 {
+            map(space, 1, page, [RW, RO][page as usize % 2]);
+            map(space, 2, page, RW);
+            map(space, 0, page, RW);
+        }
+    }
+    let mut running = [0; CORES];
+    for core in 0..CORES {
+        // An invalidation of an address space that never ran would drop nothing at all.
+        for &root in roots.iter().rev() {
+            both.set_context(core, context(root));
+        }
+    }
+    let mut dice = Dice(seed | 1);
+    for step in 0..steps {
+        let core = dice.below(CORES);
+        if dice.below(12) == 0 {
+            running[core] = dice.below(SPACES);
+            both.set_context(core, context(roots[running[core]]));
+        }
+        let space = running[core];
+        let (region, page) = (dice.below(3) as u64, dice.below(14) as u64);
+        let vaddr = base(region)
+            + (page << if region == 2 { 21 } else { 12 })
+            + dice.below(if region == 2 { 0x20_0000 } else { 0x1000 }) as u64 / 8 * 8;
+        match dice.below(100) {
+            // A page changes, and nobody is told: whoever holds it finds out by its address.
+            0..4 => {
+                let flags = [RW, RO, 0][dice.below(3)];
+                map(space, region, page, flags);
+            }
+            4 => both.invalidate(core, Invalidation::Page { vaddr }),
+            5 => both.invalidate(core, Invalidation::PageAllSpaces { vaddr }),
+            6 => {
+                let root = roots[dice.below(SPACES)];
+                both.invalidate(core, Invalidation::AddressSpace { root });
+            }
+            7 if dice.below(8) == 0 => both.invalidate(core, Invalidation::AllButGlobal),
+            8 if dice.below(8) == 0 => both.invalidate(core, Invalidation::All),
+            _ => {
+                let kind = [AccessKind::Fetch, AccessKind::Read, AccessKind::Write];
+                let kind = kind[dice.below(3)];
+                let leaf = if region == 2 { 21 } else { 12 };
+                let entry = {
+                    let mut os = memory.0.borrow_mut();
+                    let slot = os.slot(roots[space], vaddr, leaf);
+                    os.memory.read_u64(slot).unwrap()
+                };
+                let allowed = entry & 1 != 0 && (kind != AccessKind::Write || entry & 2 != 0);
+                let paddr = (entry & 0xf_ffff_f000) + (vaddr & ((1 << leaf) - 1));
+                match dice.below(4) {
+                    // What the machine believes, right or stale.
+                    0 => {
+                        let _ = both.attempt(core, kind, vaddr);
+                    }
+                    _ if allowed => both.access(core, kind, vaddr, Some(paddr), 8),
+                    _ => {
+                        both.fault(core, kind, vaddr);
+                        both.fault_done(core);
+                    }
+                }
+            }
+        }
+        both.compare(step);
+    }
+    let mut sum = Counters::default();
+    (0..CORES).for_each(|core| sum.add(&both.machine.counters(core)));
+    sum
+}
+
+/// BabelFish with the paper's kernel, which says by system calls and bits what is shared.
+fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
+    let (base, aslr) = match fish {
+        Fish::Hw => ("babelfish-isca20", "hw"),
+        _ => ("babelfish-isca20-aslr-sw", "sw"),
+    };
+    let bits = format!(
+        "[babelfish]\naslr = \"{aslr}\"\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\npc_bits = {pc_bits}\n"
+    );
+    let mut world = World::new(Kind::Paper);
+    let mut both = Both {
+        machine: Machine::new(&model(base, &bits), CORES, world.memory.clone()).unwrap(),
+        naive: Naive::new(fish, pc_bits, world.memory.clone()),
+    };
+    world.boot(&mut both);
+    let mut dice = Dice(seed | 1);
+    for step in 0..steps {
+        let core = dice.below(CORES);
+        if dice.below(5) == 0 {
+            world.running[core] = dice.below(world.roots.len());
+            both.set_context(core, context(world.roots[world.running[core]]));
+        }
+        let process = world.running[core];
+        let (region, page) = (dice.below(3), dice.below(6));
+        let vaddr = address(region, page) + dice.below(512) as u64 * 8;
+        let kind = match dice.below(300) {
+            0 => AccessKind::Write,
+            1..80 => AccessKind::Fetch,
+            _ => AccessKind::Read,
+        };
+        let (_, present, writable) = world.truth(process, vaddr);
+        match both.attempt(core, kind, vaddr) {
+            Ok(_) => {}
+            Err(Fault::NotPresent) if dice.below(8) == 0 => world.fault_in(process, region, page),
+            Err(Fault::NotPresent) => {}
+            Err(_) if present && !writable => {
+                world.copy_on_write(&mut both, process, region, page);
+            }
+            Err(_) => both.invalidate(core, Invalidation::Page { vaddr }),
+        }
+        both.compare(step);
+    }
+    let mut sum = Counters::default();
+    (0..CORES).for_each(|core| sum.add(&both.machine.counters(core)));
+    sum
+}
+
+#[test]
+fn a_million_steps_of_a_conventional_machine_count_as_lists_do() {
+    for seed in 1..5 {
+        let sum = conventional(seed * 101, 250_000);
+        // All of it happened.
+        assert!(sum.stale > 1000 && sum.invalidated > 10_000 && sum.walk.walks > 10_000);
+        for size in 0..2 {
+            assert!(sum.tlb[0][1][size].hits > 1000 && sum.tlb[1][0][size].hits > 1000);
+            assert!(sum.tlb[1][1][size].global_hits > 0 || size == 1);
+        }
+    }
+}
+
+#[test]
+fn a_million_steps_of_babelfish_count_as_lists_do() {
+    for (fish, bits, seed) in [
+        (Fish::Hw, 3, 1),
+        (Fish::Hw, 32, 2),
+        (Fish::Sw, 3, 3),
+        (Fish::Sw, 32, 4),
+    ] {
+        // A group's pages become its processes' own one by one, so there are many groups.
+        let mut sum = Counters::default();
+        for round in 0..25 {
+            sum.add(&babelfish(fish, bits, seed * 1000 + round, 10_000));
+        }
+        let own = &sum.babelfish;
+        let shared = sum.tlb[1][1][0].shared_hits;
+        // With few bits the groups soon go back to tables of their own.
+        let few = if bits == 3 { 10 } else { 1000 };
+        assert!(shared > few && own.owned_refusals > few, "{bits}: {sum:?}");
+        assert!(
+            own.private_refusals > few && own.long_accesses > few,
+            "{bits}: {own:?}"
+        );
+        assert!(own.pids_listed >= 75, "{bits}: {own:?}");
+        assert_eq!(own.overflows > 0, bits == 3, "{bits}: {own:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+    #[test]
+    fn any_short_run_counts_as_lists_do(seed in any::<u64>(), bits in 1usize..6, sw in any::<bool>()) {
+        babelfish(if sw { Fish::Sw } else { Fish::Hw }, bits, seed, 3_000);
+        conventional(seed, 3_000);
+    }
+}
