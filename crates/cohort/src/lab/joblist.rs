@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum Scheduler {
     /// An array of Slurm's: `sbatch DIR/jobs.sbatch`.
     Slurm,
-    /// A file for Snakemake: `snakemake -s DIR/Snakefile`.
+    /// A file for Snakemake: `snakemake --cores all -s DIR/Snakefile`.
     Snakemake,
 }
 
@@ -90,6 +90,12 @@ pub fn write(
     if list.is_empty() {
         bail!("there is no job: name a trace and a model");
     }
+    if scheduler == Scheduler::Snakemake && dir.to_string_lossy().contains(['{', '}']) {
+        bail!(
+            "{}: Snakemake takes what is in braces for a wildcard",
+            dir.display()
+        );
+    }
     let commands: String = list
         .iter()
         .map(|(command, _)| format!("{command}\n"))
@@ -136,7 +142,10 @@ pub fn write(
                 python(&format!("{}/part-{{number}}.json", dir.display())),
             );
             files::write(&file, text.as_bytes())?;
-            format!("snakemake -s {}", quoted(&file.display().to_string()))
+            format!(
+                "snakemake --cores all -s {}",
+                quoted(&file.display().to_string())
+            )
         }
     })
 }
@@ -206,5 +215,8 @@ mod tests {
         assert_eq!(text.matches("--json").count(), 4);
         assert!(text.contains("part-0004.json") && text.contains("rule all:"));
         assert!(write(Scheduler::Slurm, &[], &two(), dir.path()).is_err());
+        let braces = dir.path().join("{a}");
+        assert!(write(Scheduler::Snakemake, &traces, &two(), &braces).is_err());
+        assert!(write(Scheduler::Slurm, &traces, &two(), &braces).is_ok());
     }
 }

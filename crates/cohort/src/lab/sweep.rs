@@ -71,6 +71,17 @@ struct Sweep {
     rows: Vec<Row>,
 }
 
+impl Sweep {
+    /// In an order that does not depend on where each was replayed, or when.
+    fn of(mut rows: Vec<Row>) -> Self {
+        rows.sort_by(|a, b| (&a.trace, &a.configuration).cmp(&(&b.trace, &b.configuration)));
+        Sweep {
+            schema_version: SCHEMA_VERSION,
+            rows,
+        }
+    }
+}
+
 /// One trace under one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Row {
@@ -134,10 +145,7 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
             .par_iter()
             .map(|(trace, configuration)| row(trace, configuration))
             .collect::<Result<Vec<_>>>()?;
-        Sweep {
-            schema_version: SCHEMA_VERSION,
-            rows,
-        }
+        Sweep::of(rows)
     };
     if let Some(path) = &args.json {
         let text =
@@ -234,11 +242,7 @@ fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
             }
         }
     }
-    rows.sort_by(|a, b| (&a.trace, &a.configuration).cmp(&(&b.trace, &b.configuration)));
-    Ok(Sweep {
-        schema_version: SCHEMA_VERSION,
-        rows,
-    })
+    Ok(Sweep::of(rows))
 }
 
 /// The rows as a table of at most 100 columns, and the best of each trace in a sentence.

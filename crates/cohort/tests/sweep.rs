@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A sweep as jobs of a scheduler: the lists are run as the scheduler would run them, and what their
+//! parts come to is what the same sweep gives on this machine alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use translation::trace::{Header, Recorder};
+use translation::{AccessKind, Context, Sink, SparseMemory};
+
+const MODELS: &[&str] = &[
+    "--model",
+    "baseline",
+    "--model",
+    "zen4",
+    "--vary",
+    "core.rob=64,128",
+];
+/// Two models with two sizes each, for each trace.
+const JOBS: usize = 8;
+
+/// Loads from many pages, as often as `seed` says.
+fn record(path: &Path, seed: u64) {
+    let mut memory = SparseMemory::new();
+    memory.write_u64(0x1000, 0x2000 | 7);
+    memory.write_u64(0x2000, 0x3000 | 7);
+    memory.write_u64(0x3000, 0x4000 | 7);
+    for page in 0..512 {
+        memory.write_u64(0x4000 + 8 * page, (page + 16) << 12 | 7);
+    }
+    let header = Header {
+        cores: 1,
+        page_tables: "x86-64".into(),
+        about: "a test".into(),
+    };
+    let out = fs::File::create(path).unwrap();
+    let mut recorder = Recorder::new(&header, memory, out).unwrap();
+    let context = Context {
+        paging: true,
+        root: 0x1000,
+        ..Context::default()
+    };
+    recorder.set_context(0, context);
+    for n in 0..5_000 * seed {
+        let vaddr = n * 37 * seed % 400 * 4096 + n % 64 * 8;
+        recorder.instructions(0, 1);
+        recorder.access(0, AccessKind::Read, vaddr, Some(vaddr + 0x10000), 8);
+    }
+    recorder.finish().unwrap();
+}
+
+struct Sweep {
+    dir: tempfile::TempDir,
+    traces: Vec<PathBuf>,
+}
+
+impl Sweep {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // The shell, Python and the schedulers each have their own idea of such names.
+        let traces: Vec<_> = ["plain.trace", "it's {a} trace.trace"]
+            .map(|name| dir.path().join(name))
+            .into();
+        for (trace, seed) in traces.iter().zip(1..) {
+            record(trace, seed);
+        }
+        Sweep { dir, traces }
+    }
+
+    fn cohort(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["lab", "sweep"])
+            .args(args)
+            .current_dir(self.dir.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Writes the list of jobs; returns its directory and the command that starts them.
+    fn list(&self, scheduler: &str) -> (PathBuf, String) {
+        let dir = self.dir.path().join(scheduler);
+        let mut args: Vec<&str> = self.traces.iter().map(|t| t.to_str().unwrap()).collect();
+        args.extend(MODELS);
+        args.extend(["--jobs", scheduler, "--dir", dir.to_str().unwrap()]);
+        (dir.clone(), good(&self.cohort(&args)))
+    }
+
+    /// The jobs' parts, merged, are the sweep of one machine.
+    fn compare(&self, parts: &Path) {
+        let mut args: Vec<&str> = self.traces.iter().map(|t| t.to_str().unwrap()).collect();
+        args.extend(MODELS);
+        args.extend(["--json", "alone.json"]);
+        let alone = good(&self.cohort(&args));
+        let merge = ["--merge", parts.to_str().unwrap(), "--json", "merged.json"];
+        let merged = good(&self.cohort(&merge));
+        assert_eq!(merged, alone);
+        let json = |name: &str| fs::read_to_string(self.dir.path().join(name)).unwrap();
+        assert_eq!(json("merged.json"), json("alone.json"));
+        let sweep: serde_json::Value = serde_json::from_str(&json("merged.json")).unwrap();
+        assert_eq!(sweep["rows"].as_array().unwrap().len(), JOBS);
+    }
+}
+
+fn good(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_tasks_of_a_slurm_array_are_the_sweep() {
+    let sweep = Sweep::new();
+    let (dir, command) = sweep.list("slurm");
+    let script = dir.join("jobs.sbatch");
+    assert_eq!(command, format!("sbatch {}\n", script.display()));
+    let text = fs::read_to_string(&script).unwrap();
+    assert!(text.contains(&format!("#SBATCH --array=1-{JOBS}\n")));
+    // Slurm copies the script away and starts the copy, once a task, in any order.
+    let spool = tempfile::tempdir().unwrap();
+    let copy = spool.path().join("slurm_script");
+    fs::copy(&script, &copy).unwrap();
+    for task in (1..=JOBS).rev() {
+        let merge = sweep.cohort(&["--merge", dir.to_str().unwrap()]);
+        assert!(!merge.status.success(), "{task} jobs have not run");
+        let output = Command::new("sh")
+            .arg(&copy)
+            .current_dir(spool.path())
+            .env("SLURM_ARRAY_TASK_ID", task.to_string())
+            .output()
+            .unwrap();
+        good(&output);
+    }
+    sweep.compare(&dir);
+}
+
+#[test]
+#[ignore = "needs snakemake: SNAKEMAKE=PROGRAM cargo test -p cohort --test sweep -- --ignored"]
+fn the_jobs_of_a_snakefile_are_the_sweep() {
+    let program = std::env::var("SNAKEMAKE").unwrap_or("snakemake".into());
+    let sweep = Sweep::new();
+    let (dir, command) = sweep.list("snakemake");
+    let (first, rest) = command.split_once(' ').unwrap();
+    assert_eq!(first, "snakemake");
+    // What was printed is what is run, but for the program's place.
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec '{program}' {rest}")])
+        .current_dir(sweep.dir.path())
+        .output()
+        .unwrap();
+    good(&output);
+    sweep.compare(&dir);
+}
