@@ -21,6 +21,10 @@ pub enum SysReg {
     Cr0,
     /// x86's CR4: global pages, five levels.
     Cr4,
+    /// ARM's SCTLR: paging on or off.
+    Control,
+    /// How ARM's tables are divided and how deep they are (TTBCR, TCR).
+    TableControl,
 }
 
 /// Which entries an instruction throws away.
@@ -86,7 +90,15 @@ impl Operand {
                 register: number,
                 shift,
                 mask,
-            } => Some(register(number) << shift & mask),
+            } => {
+                let address = register(number) << shift & mask;
+                // 56 bits of an address are a kernel's if the topmost is set.
+                let unnamed = mask.leading_zeros().min(8);
+                Some(match mask >> 32 {
+                    0 => address,
+                    _ => ((address << unnamed) as i64 >> unnamed) as u64,
+                })
+            }
         }
     }
 }
@@ -224,6 +236,13 @@ const fn word(mask: u32, value: u32, register: u32, does: Does) -> Word {
 
 /// AArch64 (Arm ARM, C5.1 and C5.5): MSR to a register, TLBI, ERET.
 const A64: &[Word] = &[
+    word(0xffff_ffe0, 0xd518_1000, 0, Does::Write(SysReg::Control)),
+    word(
+        0xffff_ffe0,
+        0xd518_2040,
+        0,
+        Does::Write(SysReg::TableControl),
+    ),
     word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(SysReg::Root)),
     word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(SysReg::KernelRoot)),
     word(0xffff_ffe0, 0xd518_d020, 0, Does::Write(SysReg::Context)),
@@ -237,6 +256,13 @@ const A64: &[Word] = &[
 
 /// ARMv7 (Arm ARM, B3.18): MCR p15.
 const A32: &[Word] = &[
+    word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(SysReg::Control)),
+    word(
+        0x0fff_0fff,
+        0x0e02_0f50,
+        12,
+        Does::Write(SysReg::TableControl),
+    ),
     word(0x0fff_0fff, 0x0e02_0f10, 12, Does::Write(SysReg::Root)),
     word(
         0x0fff_0fff,
@@ -407,6 +433,9 @@ mod tests {
         let write = |to, from| Some(Op::Write { to, from });
         assert_eq!(a64(0xd518_2007), write(SysReg::Root, 7));
         assert_eq!(a64(0xd518_d021), write(SysReg::Context, 1));
+        // msr sctlr_el1, x0; msr tcr_el1, x10
+        assert_eq!(a64(0xd518_1000), write(SysReg::Control, 0));
+        assert_eq!(a64(0xd518_204a), write(SysReg::TableControl, 10));
         assert_eq!(a64(0xd69f_03e0), Some(Op::Return));
         assert_eq!(a64(0xd503_201f), None);
         assert_eq!(a64(0xd538_2007), None);
@@ -422,6 +451,14 @@ mod tests {
                 Some(0x1234_5000)
             );
         }
+        // A kernel's address comes without its topmost byte.
+        let Some(Op::Invalidate { address, .. }) = a64(0xd508_8322) else {
+            panic!("tlbi vae1is is no invalidation");
+        };
+        assert_eq!(
+            address.address(0, |_| 0x0000_0fff_8000_1234),
+            Some(0xffff_f800_0123_4000)
+        );
         for (word, scope) in [
             (0xd508_8340, Scope::Space),
             (0xd508_8740, Scope::Space),
@@ -439,6 +476,9 @@ mod tests {
         assert_eq!(a32(0xee02_2f10), write(SysReg::Root, 2));
         assert_eq!(a32(0xee0d_1f30), write(SysReg::Context, 1));
         assert_eq!(a32(0xee03_3f10), write(SysReg::Domains, 3));
+        // mcr p15,0,r0,c1,c0,0; mcr p15,0,r4,c2,c0,2
+        assert_eq!(a32(0xee01_0f10), write(SysReg::Control, 0));
+        assert_eq!(a32(0xee02_4f50), write(SysReg::TableControl, 4));
         assert_eq!(a32(0xee12_2f10), None);
         // TLBIMVA, TLBIMVAIS, TLBIMVAA; TLBIASID; TLBIALL, TLBIALLIS
         for word in [0xee08_4f37, 0xee08_4f33, 0xee08_4f77] {

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::processes::Processes;
 use crate::ram::Ram;
 use crate::regions::Regions;
-use crate::target::{self, Target};
+use crate::target::{self, Asid, Target};
 use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
 use translation::{AccessKind, Context, Invalidation, Privilege, Sink};
@@ -23,8 +23,10 @@ use translation::{AccessKind, Context, Invalidation, Privilege, Sink};
 const CR0_PG: u64 = 1 << 31;
 /// x86's CR4.LA57.
 const CR4_LA57: u64 = 1 << 12;
-/// Bits of CR3 that are the root; the others are PCID or cache control, and "keep entries".
-const ROOT: u64 = 0x000f_ffff_ffff_f000;
+/// ARM's SCTLR.M.
+const SCTLR_M: u64 = 1;
+/// ARMv8's TCR.A1: the address space's number is TTBR1's.
+const TCR_A1: u64 = 1 << 22;
 
 /// One core.
 #[derive(Debug, Default)]
@@ -33,6 +35,8 @@ struct Core {
     /// Names the address space as it is now, see [`Session::renew`].
     space: u64,
     cr4: u64,
+    /// ARMv8's TCR.
+    tcr: u64,
     /// The process is read when code of its own runs next: the kernel sets the root first.
     ask: bool,
     /// Stack pointers at the entry of the page faults under way, the innermost last.
@@ -59,6 +63,13 @@ pub struct Session {
     census: u64,
     output: Output,
     active: bool,
+}
+
+/// Levels of tables that ARMv8 walks with this TCR: T0SZ says how many high bits of an address are
+/// not translated. (T1SZ could differ; in Linux it does not once processes run.)
+fn levels(tcr: u64) -> u8 {
+    let bits = 64 - (tcr & 63).min(52);
+    (bits - 12).div_ceil(9) as u8
 }
 
 impl Session {
@@ -257,6 +268,14 @@ impl Session {
         }
     }
 
+    /// The same for every address space.
+    fn renew_all(&mut self) {
+        self.spaces.clear();
+        for core in 0..self.cores.len() {
+            self.renew(self.cores[core].context.root);
+        }
+    }
+
     /// Reads which process runs, while its own code does.
     fn identify(&mut self, vcpu: usize) {
         let (Some(registers), Some(kernel), Some(area)) =
@@ -308,6 +327,10 @@ impl Session {
                 let value = self.general(from);
                 self.write(vcpu, to, value);
             }
+            Event::Op(Op::Invalidate { scope, address }) if self.target.asid != Asid::None => {
+                let vaddr = self.address(address, site.next);
+                self.invalidate_by_name(scope, vaddr);
+            }
             Event::Op(Op::Invalidate { scope, address }) => {
                 let root = self.cores[vcpu].context.root;
                 let what = match (scope, self.address(address, site.next)) {
@@ -330,6 +353,23 @@ impl Session {
         }
     }
 
+    /// ARM's invalidations name what they drop, on all cores mostly, whatever runs. Here they are all
+    /// taken as broadcasts, and one of an address space as of every one: more is dropped than the
+    /// processor must, nothing that it may keep using.
+    fn invalidate_by_name(&mut self, scope: Scope, vaddr: Option<u64>) {
+        let what = match (scope, vaddr) {
+            (Scope::Page, Some(vaddr)) => Invalidation::PageAllSpaces { vaddr },
+            (Scope::Space, _) => Invalidation::AllButGlobal,
+            _ => Invalidation::All,
+        };
+        if vaddr.is_none_or(|vaddr| vaddr < self.target.kernel) {
+            self.renew_all();
+        }
+        for core in 0..self.cores.len() {
+            self.send(|engine| engine.invalidate(core, what));
+        }
+    }
+
     fn general(&self, number: u8) -> u64 {
         self.registers.as_ref().map_or(0, |r| r.general(number))
     }
@@ -341,10 +381,27 @@ impl Session {
 
     /// A system register gets a new value.
     fn write(&mut self, vcpu: usize, register: SysReg, value: u64) {
+        let target = self.target;
         let core = &mut self.cores[vcpu];
         let before = core.context;
         let mut flush = None;
+        // ARMv8: whether this root brings the address space's number with it.
+        let numbers = target.asid == Asid::Root
+            && match register {
+                SysReg::Root => core.tcr & TCR_A1 == 0,
+                SysReg::KernelRoot => core.tcr & TCR_A1 != 0,
+                _ => false,
+            };
+        if numbers {
+            core.context.asid = (value >> 48) as u16;
+        }
         match register {
+            SysReg::Control => core.context.paging = value & SCTLR_M != 0,
+            SysReg::TableControl if target.asid == Asid::Root => {
+                core.tcr = value;
+                core.context.levels = levels(value);
+            }
+            SysReg::TableControl => core.context.split = value as u8 & 7,
             SysReg::Cr0 => {
                 core.context.paging = value & CR0_PG != 0;
                 if core.context.paging != before.paging {
@@ -359,15 +416,19 @@ impl Session {
                 core.context.levels = if value & CR4_LA57 != 0 { 5 } else { 4 };
             }
             SysReg::Root => {
-                core.context.root = value & ROOT;
+                core.context.root = value & target.root;
                 // The same root again is how the kernel flushes the current address space. A new
                 // one is a switch: the guest's processor has no PCID, the modelled one does.
-                if core.context.root == before.root {
+                // ARM keeps entries whatever is written, and flushes by name.
+                if target.asid == Asid::None && core.context.root == before.root {
                     flush = Some(Invalidation::AddressSpace { root: before.root });
                 }
             }
-            SysReg::KernelRoot => core.context.root_high = value & ROOT,
-            SysReg::Context => core.context.asid = value as u16,
+            SysReg::KernelRoot => core.context.root_high = value & target.root,
+            SysReg::Context if target.asid == Asid::ContextId => {
+                core.context.asid = value as u16 & 0xff;
+            }
+            SysReg::Context => {}
             SysReg::Domains => core.context.dacr = value as u32,
         }
         let context = self.cores[vcpu].context;

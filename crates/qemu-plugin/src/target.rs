@@ -30,8 +30,23 @@ pub struct Target {
     pub layout: Layout,
     /// From here on addresses are the kernel's.
     pub kernel: u64,
+    /// The bits of a root register that are the table's address.
+    pub root: u64,
+    /// Where the address space's number is.
+    pub asid: Asid,
     /// What an instruction means.
     pub decode: fn(&[u8]) -> Option<Op>,
+}
+
+/// Where a processor keeps the number of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asid {
+    /// Nowhere that is watched.
+    None,
+    /// In the low eight bits of CONTEXTIDR (ARMv7).
+    ContextId,
+    /// In the upper 16 bits of the root that TCR.A1 chooses (ARMv8).
+    Root,
 }
 
 const X86_64: Target = Target {
@@ -50,6 +65,9 @@ const X86_64: Target = Target {
     page_tables: "x86-64",
     layout: MICROVM,
     kernel: 1 << 63,
+    // The others are PCID or cache control, and "keep entries".
+    root: 0x000f_ffff_ffff_f000,
+    asid: Asid::None,
     decode: decode::x86,
 };
 
@@ -66,9 +84,12 @@ const AARCH64: Target = Target {
     system: &[],
     user_mode: None,
     kernel_area: None,
-    page_tables: "armv8",
+    page_tables: "armv8-4k",
     layout: VIRT,
     kernel: 1 << 63,
+    // Bit 0 is CnP.
+    root: 0x0000_ffff_ffff_fffe,
+    asid: Asid::Root,
     decode: decode::a64,
 };
 
@@ -84,10 +105,13 @@ const ARM: Target = Target {
     system: &[],
     user_mode: None,
     kernel_area: None,
-    page_tables: "armv7",
+    page_tables: "armv7-short",
     layout: VIRT,
     // PAGE_OFFSET of a kernel with the usual 3:1 split.
     kernel: 0xc000_0000,
+    // The lower ones are cacheability.
+    root: 0xffff_ff80,
+    asid: Asid::ContextId,
     decode: decode::a32,
 };
 
@@ -115,6 +139,12 @@ mod tests {
             assert_eq!(find(target.name).map(|t| t.name), Some(target.name));
             assert!(target.general.len() >= 16, "{}", target.name);
             assert!(usize::from(target.mark_argument) < target.general.len());
+            // Any machine takes this guest's tables.
+            for model in translation::Model::builtin_names() {
+                let model = translation::Model::builtin(model).unwrap();
+                let taken = model.with_page_tables(target.page_tables);
+                assert!(taken.is_ok(), "{}: {:?}", target.name, taken.err());
+            }
             // What is read by name must be among what is looked up.
             for name in [target.user_mode.map(|mode| mode.0), target.kernel_area] {
                 assert!(name.is_none_or(|name| target.system.contains(&name)));
