@@ -206,7 +206,9 @@ pub fn run(
                 let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
                 (steps, marked) = model::mark(&steps, measured, experiment.regions);
                 let mut plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                // Checked is all that happens, from the boot's first instruction on.
                 plugin.check = under.check;
+                plugin.whole = under.check;
                 Some(plugin)
             }
             None => None,
