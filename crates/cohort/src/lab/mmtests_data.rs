@@ -62,6 +62,9 @@ pub struct TestProgram {
     /// Huge pages that are reserved before it starts.
     #[serde(default)]
     pub hugepages: u32,
+    /// What differs from run to run in the names of its cases.
+    #[serde(default, deserialize_with = "maybe_regex")]
+    pub varies: Option<Regex>,
     /// Part of the short run.
     #[serde(default)]
     pub short: bool,

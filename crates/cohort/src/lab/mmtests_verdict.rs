@@ -3,6 +3,7 @@
 
 use super::mmtests_data::{Expected, Format, List, TestProgram};
 use super::protocol::{Ending, StepReport, Verdict, tap};
+use regex::Regex;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,7 +67,7 @@ pub fn read(list: &List, test: &TestProgram, step: &StepReport) -> Run {
     let mut run: Run = cases
         .into_iter()
         .map(|(name, answer)| {
-            let name = steady(&name);
+            let name = steady(&name, test.varies.as_ref());
             let count = seen.entry(name.clone()).or_default();
             *count += 1;
             let name = match *count {
@@ -111,8 +112,12 @@ fn lines(format: &Format, lines: &[String]) -> Run {
     run
 }
 
-/// A name without addresses, and without a time in brackets.
-fn steady(name: &str) -> String {
+/// A name without addresses, and without what the list says varies.
+fn steady(name: &str, varies: Option<&Regex>) -> String {
+    let name = match varies {
+        Some(varies) => varies.replace_all(name, "…"),
+        None => name.into(),
+    };
     let mut text = String::new();
     for word in name.split_whitespace() {
         if !text.is_empty() {
@@ -232,7 +237,7 @@ mod tests {
              case = '^(?<name>.+)\\.\\.\\. (?<verdict>\\w+)'\npass = 'OK'\nskip = 'Skip'\n\
              [[test]]\nname = 'u'\nsuite = 'mm'\nformat = 'uffd'\n\
              [[test]]\nname = 'k'\nsuite = 'mm'\nformat = 'kh'\n\
-             [[test]]\nname = 't'\nsuite = 'mm'\n\
+             [[test]]\nname = 't'\nsuite = 'mm'\nvaries = 'count \\d+'\n\
              [[test]]\nname = 'e'\nsuite = 'mm'\nformat = 'exit'\n",
         )
         .unwrap()
@@ -278,13 +283,13 @@ mod tests {
 
     #[test]
     fn tap_keeps_names_apart_and_forgets_addresses() {
-        let text = "1..3\nok 1 a at 0x7f0012345000\nok 2 a at 0x7f0098765000\nnot ok 3 b 0x10\n";
+        let text = "1..3\nok 1 a at 0x7f0012345000\nok 2 a at 0x7f0098765000\nnot ok 3 b 0x10 count 17\n";
         assert_eq!(
             run(2, Ending::Exit(1), text),
             [
                 ("a at 0x…".to_string(), Pass),
                 ("a at 0x… [2]".into(), Pass),
-                ("b 0x10".into(), fail()),
+                ("b 0x10 …".into(), fail()),
                 (WHOLE.into(), Fail("status 1".into()))
             ]
         );
