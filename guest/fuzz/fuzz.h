@@ -76,7 +76,7 @@ static inline u64 make_tag(u32 id, u32 seq, u32 page)
 	X(TRUNC) X(PUNCH) X(BRK) X(REFS) X(LOOK) X(UREG) X(UUNREG)	\
 	X(UCOPY) X(UZERO) X(UPROT) X(SPLICE) X(DRAIN) X(PIN) X(PINREAD)	\
 	X(UNPIN) X(ZYGOTE) X(MIGRATE) X(COMPACT) X(DROP) X(SWAPOFF)	\
-	X(MODE) X(QUIET) X(WATCH)
+	X(MODE) X(QUIET) X(WATCH) X(ADVOTHER) X(SCAN) X(RECLAIM)
 
 enum op {
 #define X(name) OP_##name,

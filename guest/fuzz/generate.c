@@ -586,6 +586,18 @@ static bool finish(struct cmd *cmd)
 		pick_range(cmd, NR_PAGES, CHUNK);
 		cmd->a = rnd(2);
 		return true;
+	case OP_ADVOTHER: {
+		static const u8 advice[] = { MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED };
+
+		if (!gen_other(cmd))
+			return false;
+		cmd->b = advice[rnd(ARRAY_SIZE(advice))];
+		return true;
+	}
+	case OP_SCAN:
+		pick_range(cmd, NR_PAGES, CHUNK);
+		cmd->a = 1 + rnd(127);
+		return true;
 	case OP_MODE:
 		cmd->a = rnd(100);
 		return true;
@@ -603,7 +615,8 @@ static u16 weights[NR_OPS] = {
 	[OP_PUNCH] = 6, [OP_BRK] = 14, [OP_REFS] = 3, [OP_LOOK] = 1,
 	[OP_UREG] = 6, [OP_UUNREG] = 3, [OP_UCOPY] = 6, [OP_UZERO] = 3,
 	[OP_UPROT] = 6, [OP_SPLICE] = 12, [OP_DRAIN] = 12, [OP_PIN] = 12,
-	[OP_PINREAD] = 6, [OP_UNPIN] = 2, [OP_ZYGOTE] = 1, [OP_MIGRATE] = 2,
+	[OP_PINREAD] = 6, [OP_UNPIN] = 2, [OP_ZYGOTE] = 1, [OP_MIGRATE] = 4,
+	[OP_ADVOTHER] = 8, [OP_SCAN] = 4,
 };
 
 /* What the controller does itself, now and then. */
@@ -613,6 +626,7 @@ static const struct {
 } globals[] = {
 	{ OP_KILL, 150 }, { OP_QUIET, 700 }, { OP_COMPACT, 1500 },
 	{ OP_DROP, 900 }, { OP_SWAPOFF, 1500 }, { OP_MODE, 400 },
+	{ OP_RECLAIM, 400 },
 };
 
 static void pick_command(struct cmd *cmd, u32 slot)

@@ -29,6 +29,20 @@
 #define MREMAP_DONTUNMAP	4
 #endif
 
+#ifndef SYS_process_madvise
+#define SYS_process_madvise	440
+#endif
+
+/* PAGEMAP_SCAN of linux/fs.h, under names of its own: headers of 6.7 have it. */
+struct pm_scan {
+	__u64 size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	__u64 category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+struct pm_scan_region {
+	__u64 start, end, categories;
+};
+#define PM_SCAN			_IOWR('f', 16, struct pm_scan)
+
 /* mm/gup_test.h, which is not among the installed headers. */
 struct pin_longterm_test {
 	__u64 addr;

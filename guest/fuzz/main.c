@@ -236,6 +236,7 @@ static bool valid(const struct cmd *cmd, u32 taken, const struct round *round,
 	case OP_VMWRITE:
 	case OP_MEMREAD:
 	case OP_MEMWRITE:
+	case OP_ADVOTHER:
 		return cmd->a < NR_SLOTS && cmd->a != cmd->slot &&
 		       world->procs[cmd->a].alive && cmd->n <= 16;
 	case OP_SPLICE:

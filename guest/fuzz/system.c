@@ -157,6 +157,11 @@ void system_setup(void)
 		broken("cannot write %senabled: run this as root", COHORT);
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	mkdir("/sys/fs/cgroup", 0755);
+	/* Hinting faults all the time, not after a second of work. */
+	write_file("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", "1");
+	write_file("/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms", "10");
+	write_file("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "50");
+	write_file("/proc/sys/kernel/numa_balancing", "1");
 	write_file("/proc/sys/vm/overcommit_memory", "1");
 	write_file("/sys/kernel/mm/ksm/pages_to_scan", "100");
 	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "100");
@@ -204,6 +209,9 @@ void system_command(const struct cmd *cmd)
 			break;
 		if (swapoff(swap_device) == 0 && swapon(swap_device, 0))
 			broken("cannot switch swap on again: %s", strerror(errno));
+		break;
+	case OP_RECLAIM:
+		write_file("/sys/fs/cgroup/memory.reclaim", "2M");
 		break;
 	case OP_MODE:		/* a: 0 to 99 */
 		if (cmd->a < 40)

@@ -485,6 +485,43 @@ static s64 migrate(const struct cmd *cmd)
 				4 /* MPOL_MF_MOVE_ALL */));
 }
 
+/* a: whose; b: advice, of the kinds that lose nothing */
+static s64 advise_other(const struct cmd *cmd)
+{
+	struct iovec remote = { page_addr(cmd->page), cmd->n * PAGE };
+	int fd = syscall(SYS_pidfd_open, board->pids[cmd->a], 0);
+	s64 ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = errno_or(syscall(SYS_process_madvise, fd, &remote, 1, cmd->b, 0));
+	close(fd);
+	return ret;
+}
+
+/* a: categories of pages to ask for */
+static s64 scan(const struct cmd *cmd)
+{
+	static struct pm_scan_region regions[64];
+	struct pm_scan args = {
+		.size = sizeof(args),
+		.start = (u64)page_addr(cmd->page),
+		.end = (u64)page_addr(cmd->page) + cmd->n * PAGE,
+		.vec = (u64)regions,
+		.vec_len = ARRAY_SIZE(regions),
+		.category_anyof_mask = cmd->a,
+		.return_mask = cmd->a,
+	};
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	s64 ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = errno_or(ioctl(fd, PM_SCAN, &args));
+	close(fd);
+	return ret;
+}
+
 static s64 execute(const struct cmd *cmd)
 {
 	char *addr = page_addr(cmd->page);
@@ -560,6 +597,10 @@ static s64 execute(const struct cmd *cmd)
 		return errno_or(prctl(PR_SET_COHORT, cmd->a, 0, 0, 0));
 	case OP_MIGRATE:
 		return migrate(cmd);
+	case OP_ADVOTHER:
+		return advise_other(cmd);
+	case OP_SCAN:
+		return scan(cmd);
 	default:
 		return -ENOSYS;
 	}

@@ -266,7 +266,8 @@ impl Bench<'_> {
             cpus: 2,
             icount: false,
             rootfs: None,
-            cmdline: format!("cohort={}", self.options.mode),
+            // Two nodes, so that pages can move from one to the other.
+            cmdline: format!("numa=fake=2 cohort={}", self.options.mode),
             init: &self.init,
             programs: &programs,
             steps,
