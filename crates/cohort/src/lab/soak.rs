@@ -24,6 +24,8 @@ const PHASE: u64 = 60;
 const WARM_UP: u64 = 10;
 /// Guest seconds that a phase may go on after its time is over, and a measurement may take.
 const GRACE: u64 = 300;
+/// Guest seconds for kmemleak to read all memory twice, with KASAN under emulation.
+const LEAKS: u64 = 1800;
 /// Host seconds for the guest to boot and to end.
 const BOOT_LIMIT: u64 = 400;
 /// Emulated processors on a busy host stand still for long: not their fault. Slabs that are merged
@@ -139,7 +141,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
         programs: &programs::scripts(lab, DIR, "/lab/soak")?,
         plugin: None,
         // A hung guest ends long before each step has taken all that it may.
-        limit: options.minutes * 60 + steps.len() as u64 * 60 + BOOT_LIMIT + GRACE,
+        limit: options.minutes * 60 + steps.len() as u64 * 60 + BOOT_LIMIT + GRACE + LEAKS,
         steps,
     }
     .run(lab)?;
@@ -198,7 +200,7 @@ fn steps(load: &Load, plan: &Plan) -> Vec<Step> {
             "exec sh /lab/soak/measure.sh",
         ));
     }
-    steps.push(Step::new("leaks", 2 * GRACE, "exec sh /lab/soak/leaks.sh"));
+    steps.push(Step::new("leaks", LEAKS, "exec sh /lab/soak/leaks.sh"));
     steps
 }
 
