@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn tap_keeps_names_apart_and_forgets_addresses() {
-        let text = "1..3\nok 1 a at 0x7f0012345000\nok 2 a at 0x7f0098765000\nnot ok 3 b 0x10 count 17\n";
+        let text =
+            "1..3\nok 1 a at 0x7f0012345000\nok 2 a at 0x7f0098765000\nnot ok 3 b 0x10 count 17\n";
         assert_eq!(
             run(2, Ending::Exit(1), text),
             [
