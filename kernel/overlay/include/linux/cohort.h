@@ -109,6 +109,15 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 		__cohort_exit_mmap(mm);
 }
 
+void __cohort_fork_failed(struct mm_struct *mm);
+
+/* A child that will not have all regions; the parent is still locked. */
+static inline void cohort_fork_failed(struct mm_struct *mm)
+{
+	if (mm_cohort_upper(mm))
+		__cohort_fork_failed(mm);
+}
+
 /* Fork (mm/cohort/share.c). */
 void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			 struct mm_struct *oldmm);
@@ -501,6 +510,7 @@ static inline bool cohort_active(void) { return false; }
 static inline bool cohort_copy_files(void) { return false; }
 static inline void cohort_mm_init(struct mm_struct *mm) { }
 static inline void cohort_exit_mmap(struct mm_struct *mm) { }
+static inline void cohort_fork_failed(struct mm_struct *mm) { }
 static inline void cohort_fork_begin(struct cohort_fork *cf,
 				     struct mm_struct *mm,
 				     struct mm_struct *oldmm)
@@ -611,11 +621,13 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 	return mm;
 }
 
+#ifdef CONFIG_MMU
 static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 				       unsigned long addr, pte_t *ptep)
 {
 	return ptep_clear_flush(vma, addr, ptep);
 }
+#endif
 
 static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 				 unsigned long addr, int *rss)

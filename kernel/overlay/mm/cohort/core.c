@@ -30,6 +30,7 @@
 #include <linux/prctl.h>
 #include <linux/slab.h>
 
+#include <asm/cohort_tlb.h>
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
@@ -405,14 +406,18 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 {
 	struct cohort_sharer *sharer;
 	struct cohort_locked l;
+	bool loaded;
 
 	/*
 	 * One flush for all tables: afterwards no CPU has this address space
 	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
 	 * it; and none will load it again. (A child whose fork has failed never
-	 * ran.)
+	 * ran.) Only a hypervisor that flushes in place of an interrupt leaves
+	 * it loaded, and the entries could be cached again until they are
+	 * cleared: then each table is flushed as it is left.
 	 */
 	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
+	loaded = arch_cohort_loaded(mm);
 
 	if (mm_cohort_upper(mm)) {
 		/* The reaper walks what is mapped of files for reading. */
@@ -420,7 +425,7 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 		while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
 							  struct cohort_sharer,
 							  in_mm)))
-			__cohort_leave_upper(sharer, false);
+			__cohort_leave_upper(sharer, loaded);
 		mmap_write_unlock(mm);
 	}
 
@@ -434,6 +439,10 @@ void __cohort_exit_mmap(struct mm_struct *mm)
 			trace_cohort_leave(mm, l.ct->addr, l.ct->users);
 			count_vm_event(COHORT_PTP_LEFT);
 			pmd_clear(sharer->pmd);
+			if (loaded)
+				flush_tlb_mm_range(mm, l.ct->addr,
+						   l.ct->addr + PMD_SIZE,
+						   PAGE_SHIFT, true);
 			__cohort_leave(l.ct, sharer);
 		}
 		cohort_unlock(&l);

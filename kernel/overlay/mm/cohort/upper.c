@@ -337,6 +337,14 @@ static void adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
 	spinlock_t *pml;
 
 	wait_for_walkers(mm, ct->addr);
+	/*
+	 * Nor does GUP-fast of a former user stand in the table any more: it
+	 * rechecks the entries below, not the one that led it here, and private
+	 * pages may come next (CVE-2025-38085). The flush when that user left
+	 * need not have interrupted it: a hypervisor may flush for a processor
+	 * that does not run.
+	 */
+	tlb_remove_table_sync_one();
 	claim_tables(ct, mm, pmd, false);
 	pml = pmd_lock(mm, pmd);
 	ct->pt->pt_cohort = NULL;
@@ -387,9 +395,24 @@ void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
 		return;
 	}
 	count_vm_event(COHORT_PMD_LEFT);
-	/* GUP-fast rechecks only the entries below (CVE-2025-38085). */
-	if (flush)
-		tlb_remove_table_sync_one();
+}
+
+/**
+ * __cohort_fork_failed() - a child that lacks regions leaves its PMD tables
+ * @mm: the child, whose mmap_lock is held for writing; it never ran
+ *
+ * A PMD table is shared before all regions of its gigabyte are duplicated. While
+ * the parent is locked it is a user, so the child is not the last one: as that it
+ * would have to answer for regions that it has not (invariants 1 and 5).
+ */
+void __cohort_fork_failed(struct mm_struct *mm)
+{
+	struct cohort_sharer *sharer;
+
+	while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
+						  struct cohort_sharer,
+						  in_mm)))
+		__cohort_leave_upper(sharer, false);
 }
 
 /*

@@ -28,7 +28,7 @@
 #define PMD_TABLE_IGNORED	_AT(pmdval_t, 0)
 #endif
 
-#ifndef __ASSEMBLY__
+#if defined(CONFIG_COHORT) && !defined(__ASSEMBLY__)
 
 /* Does this entry point to a table that other processes may use as well? */
 static inline bool arch_pmd_cohort(pmd_t pmd)
@@ -90,5 +90,5 @@ struct vm_area_struct;
 /* Is this [vdso] or [vvar]? (arch/x86/entry/vdso/vma.c) */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
-#endif /* !__ASSEMBLY__ */
+#endif /* CONFIG_COHORT && !__ASSEMBLY__ */
 #endif /* _ASM_X86_COHORT_H */

@@ -38,4 +38,24 @@ arch_cohort_add_flush(struct arch_tlbflush_unmap_batch *batch,
 	}
 }
 
+/**
+ * arch_cohort_loaded() - whether a processor may still walk an address space
+ * @mm: one that nobody runs, and that nobody will load any more
+ *
+ * Return: false if no processor has it loaded, not even lazily.
+ */
+static inline bool arch_cohort_loaded(struct mm_struct *mm)
+{
+	int cpu;
+
+	for_each_cpu(cpu, mm_cpumask(mm)) {
+		struct mm_struct *loaded;
+
+		loaded = READ_ONCE(per_cpu(cpu_tlbstate.loaded_mm, cpu));
+		if (loaded == mm || loaded == LOADED_MM_SWITCHING)
+			return true;
+	}
+	return false;
+}
+
 #endif /* _ASM_X86_COHORT_TLB_H */
