@@ -2,20 +2,21 @@
 //! What frames hold: `/proc/kpageflags` and `/proc/kpagecount`, read where they matter.
 //!
 //! Pages that are mapped once need neither, so only those that the kernel called shared are looked
-//! up, in blocks that are read at once.
+//! up, those that are near each other at once.
 
 use crate::Paths;
 use crate::store::{TableId, Tables};
 use crate::word::{SHARED, Word};
-use hashbrown::HashSet;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Frames read at once.
-const BLOCK: u64 = 512;
+/// Frames between two that are asked for which are read along: a system call costs as much.
+const GAP: u64 = 16;
+/// Most frames read at once.
+const RUN: usize = 512;
 
 // Bits of kpageflags (include/uapi/linux/kernel-page-flags.h).
 const KPF_KSM: u64 = 1 << 21;
@@ -34,8 +35,12 @@ struct Info(u32);
 /// What the frames of a snapshot hold.
 #[derive(Default)]
 pub struct FrameMap {
-    blocks: Vec<u64>,
+    /// Sorted, each once.
+    frames: Vec<u64>,
     infos: Vec<Info>,
+    /// The place of the first frame that has at least this number, shifted by `shift`.
+    starts: Vec<u32>,
+    shift: u32,
 }
 
 impl FrameMap {
@@ -59,26 +64,49 @@ impl FrameMap {
                 };
             }
         };
-        let blocks = blocks_of(tables, ids);
-        let infos: Vec<Vec<Info>> = blocks
-            .par_iter()
-            .map(|&block| read_block(&flags, &counts, block, merged))
-            .collect::<io::Result<_>>()?;
-        Ok(Some(FrameMap {
-            blocks,
-            infos: infos.concat(),
-        }))
+        let frames = frames_of(tables, ids);
+        let mut infos = vec![Info(INFO_NONE); frames.len()];
+        frames
+            .par_chunks(64 * RUN)
+            .zip(infos.par_chunks_mut(64 * RUN))
+            .try_for_each(|(frames, infos)| read_infos(&flags, &counts, frames, merged, infos))?;
+        Ok(Some(FrameMap::index(frames, infos)))
     }
 
-    fn get(&self, frame: u64, last: &mut (u64, usize)) -> Info {
-        let block = frame / BLOCK;
-        if last.0 != block {
-            match self.blocks.binary_search(&block) {
-                Ok(place) => *last = (block, place),
-                Err(_) => return Info(INFO_NONE),
-            }
+    /// Makes some eight frames share a start, where they are spread evenly.
+    fn index(frames: Vec<u64>, infos: Vec<Info>) -> FrameMap {
+        let last = frames.last().copied().unwrap_or(0);
+        let mut shift = 0;
+        while last >> shift > frames.len() as u64 / 8 {
+            shift += 1;
         }
-        self.infos[last.1 * BLOCK as usize + (frame % BLOCK) as usize]
+        let mut starts = vec![0; (last >> shift) as usize + 2];
+        for frame in &frames {
+            starts[(frame >> shift) as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        FrameMap {
+            frames,
+            infos,
+            starts,
+            shift,
+        }
+    }
+
+    fn get(&self, frame: u64) -> Info {
+        let start = (frame >> self.shift) as usize;
+        let (Some(&from), Some(&to)) = (self.starts.get(start), self.starts.get(start + 1)) else {
+            return Info(INFO_NONE);
+        };
+        let (from, to) = (from as usize, to as usize);
+        match self.frames[from..to].binary_search(&frame) {
+            Ok(place) => self.infos[from + place],
+            Err(_) => Info(INFO_NONE),
+        }
     }
 }
 
@@ -92,65 +120,85 @@ pub fn says_merged(paths: &Paths, frame: u64) -> bool {
         .is_ok_and(|()| u64::from_ne_bytes(bytes) & KPF_KSM != 0)
 }
 
-fn blocks_of(tables: &Tables, ids: &[TableId]) -> Vec<u64> {
-    let found = ids
+/// All frames that have to be asked about, sorted.
+fn frames_of(tables: &Tables, ids: &[TableId]) -> Vec<u64> {
+    let mut frames = ids
         .par_chunks(1024)
-        .fold(HashSet::new, |mut blocks, ids| {
-            let mut last = u64::MAX;
-            for &id in ids {
-                for word in tables.words(id) {
-                    let block = word.frame() / BLOCK;
-                    if block != last && !word.swapped() && !word.exclusive() {
-                        last = block;
-                        blocks.insert(block);
-                    }
-                }
-            }
-            blocks
+        .map(|ids| {
+            let words = ids.iter().flat_map(|&id| tables.words(id));
+            let mut frames: Vec<u64> = words
+                .filter(|word| !word.swapped() && !word.exclusive())
+                .map(|word| word.frame())
+                .collect();
+            frames.sort_unstable();
+            frames.dedup();
+            frames
         })
-        .reduce(HashSet::new, |mut all, some| {
-            all.extend(some);
+        .reduce(Vec::new, |mut all, mut some| {
+            all.append(&mut some);
             all
         });
-    let mut blocks: Vec<u64> = found.into_iter().collect();
-    blocks.sort_unstable();
-    blocks
+    frames.par_sort_unstable();
+    frames.dedup();
+    frames
 }
 
-fn read_block(flags: &File, counts: &File, block: u64, merged: bool) -> io::Result<Vec<Info>> {
-    let (mut flag, mut count) = ([0u8; BLOCK as usize * 8], [0u8; BLOCK as usize * 8]);
-    let known = read_up_to(flags, &mut flag, block)?.min(read_up_to(counts, &mut count, block)?);
+/// Reads what `frames` (sorted) are, those that are near each other at once.
+fn read_infos(
+    flags: &File,
+    counts: &File,
+    frames: &[u64],
+    merged: bool,
+    infos: &mut [Info],
+) -> io::Result<()> {
+    let (mut flag, mut count) = ([0u8; RUN * 8], [0u8; RUN * 8]);
     let number = |bytes: &[u8], place: usize| {
         let mut eight = [0; 8];
         eight.copy_from_slice(&bytes[place * 8..place * 8 + 8]);
         u64::from_ne_bytes(eight)
     };
-    Ok((0..BLOCK as usize)
-        .map(|place| {
+    let mut done = 0;
+    while let Some(&first) = frames.get(done) {
+        let mut end = done + 1;
+        while end < frames.len()
+            && frames[end] - frames[end - 1] <= GAP
+            && frames[end] - first < RUN as u64
+        {
+            end += 1;
+        }
+        let bytes = (frames[end - 1] - first + 1) as usize * 8;
+        let known = read_up_to(flags, &mut flag[..bytes], first)?.min(read_up_to(
+            counts,
+            &mut count[..bytes],
+            first,
+        )?);
+        for (frame, info) in frames[done..end].iter().zip(&mut infos[done..end]) {
+            let place = (frame - first) as usize;
             // Beyond the end of memory: a device's.
             if place * 8 + 8 > known {
-                return Info(INFO_NONE);
+                continue;
             }
             let flag = number(&flag, place) & if merged { u64::MAX } else { !KPF_KSM };
-            let mut info = number(&count, place).min(u64::from(INFO_COUNT)) as u32;
+            info.0 = number(&count, place).min(u64::from(INFO_COUNT)) as u32;
             for (theirs, ours) in [
                 (KPF_KSM, INFO_KSM),
                 (KPF_ZERO_PAGE, INFO_ZERO),
                 (KPF_NOPAGE, INFO_NONE),
             ] {
                 if flag & theirs != 0 {
-                    info |= ours;
+                    info.0 |= ours;
                 }
             }
-            Info(info)
-        })
-        .collect())
+        }
+        done = end;
+    }
+    Ok(())
 }
 
-fn read_up_to(file: &File, bytes: &mut [u8], block: u64) -> io::Result<usize> {
+fn read_up_to(file: &File, bytes: &mut [u8], frame: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], block * BLOCK * 8 + done as u64) {
+        match file.read_at(&mut bytes[done..], frame * 8 + done as u64) {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -198,7 +246,6 @@ pub fn stats(
     zero: Option<u64>,
 ) -> TableStats {
     let mut stats = TableStats::default();
-    let mut last = (u64::MAX, 0);
     for word in words {
         if word.swapped() {
             stats.swapped += 1;
@@ -214,7 +261,7 @@ pub fn stats(
         let pages = if word.huge() { slots } else { 1 };
         let info = match frames {
             _ if word.exclusive() => Info(1),
-            Some(frames) => frames.get(word.frame(), &mut last),
+            Some(frames) => frames.get(word.frame()),
             None if zero == Some(word.frame()) => Info(INFO_ZERO),
             None => Info(0),
         };
@@ -270,6 +317,25 @@ mod tests {
     use super::*;
     use crate::store::Store;
     use crate::word::{READ, WRITE, raw};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_frame_is_found_and_no_other(
+            near in prop::collection::btree_set(0u64..3000, 0..400),
+            far in prop::collection::btree_set(0u64..1 << 43, 0..3),
+            asked in prop::collection::vec(0u64..3100, 50),
+        ) {
+            let frames: Vec<u64> = near.union(&far).copied().collect();
+            let info = |frame: u64| Info((frame % 1000) as u32);
+            let infos = frames.iter().map(|frame| info(*frame)).collect();
+            let map = FrameMap::index(frames.clone(), infos);
+            for frame in frames.iter().chain(&asked) {
+                let known = near.contains(frame) || far.contains(frame);
+                prop_assert_eq!(map.get(*frame), if known { info(*frame) } else { Info(INFO_NONE) });
+            }
+        }
+    }
 
     #[test]
     fn frames_tell_what_pages_are() {
