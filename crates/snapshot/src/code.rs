@@ -9,7 +9,6 @@ use crate::model::{Process, Snapshot};
 use crate::region::{FileId, Kind};
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
-use std::ops::AddAssign;
 
 /// Pages of code in memory by where they come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -46,14 +45,7 @@ impl Origins {
     }
 }
 
-impl AddAssign for Origins {
-    fn add_assign(&mut self, other: Self) {
-        self.program += other.program;
-        self.preloaded += other.preloaded;
-        self.loaded += other.loaded;
-        self.generated += other.generated;
-    }
-}
+add_fields!(Origins: program, preloaded, loaded, generated);
 
 /// Which libraries each process has from its zygote.
 pub struct Zygotes {
@@ -133,14 +125,7 @@ impl Sampled {
     }
 }
 
-impl AddAssign for Sampled {
-    fn add_assign(&mut self, other: Self) {
-        self.kernel += other.kernel;
-        self.elsewhere += other.elsewhere;
-        self.instructions += other.instructions;
-        self.pages += other.pages;
-    }
-}
+add_fields!(Sampled: kernel, elsewhere, instructions, pages);
 
 /// Where the process at `place` was found running, where that was sampled.
 pub fn sampled(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Option<Sampled> {

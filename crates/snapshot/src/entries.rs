@@ -2,7 +2,7 @@
 //! Counts entries and tables of a group of processes: which are duplicates of each other, and
 //! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
 
-use crate::kin::{Kept, NEVER_SHARED, Seat};
+use crate::kin::{Family, Kept, Left, NEVER_SHARED, Seat};
 use crate::model::{Placed, Snapshot};
 use crate::region::Region;
 use crate::store::{TableId, hash_of};
@@ -10,7 +10,6 @@ use crate::word::Word;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
-use std::ops::AddAssign;
 
 /// Entries by class. Every entry that is not empty is in exactly one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -34,15 +33,7 @@ impl Entries {
     }
 }
 
-impl AddAssign for Entries {
-    fn add_assign(&mut self, other: Self) {
-        self.shareable += other.shareable;
-        self.unshareable += other.unshareable;
-        self.huge += other.huge;
-        self.swapped += other.swapped;
-        self.unknown += other.unknown;
-    }
-}
+add_fields!(Entries: shareable, unshareable, huge, swapped, unknown);
 
 /// Entries by what they map. Every entry is in exactly one count here as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -86,6 +77,8 @@ impl Contents {
     }
 }
 
+add_fields!(Contents: private, cow, ksm, file, shared, zero, special, swapped, huge);
+
 /// Last-level tables, each counted in every process that has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Ptps {
@@ -101,6 +94,8 @@ pub struct Ptps {
     pub lineages: u64,
     /// Left if Cohort's kernel had made these processes, each with the forks that there were.
     pub kept: u64,
+    /// Tables one level up that they would do without besides: those of shared memory.
+    pub uppers_saved: u64,
     /// Tables there would be with private writable data in tables of their own.
     pub apart: u64,
     /// Of those, equal to one of another process.
@@ -109,18 +104,7 @@ pub struct Ptps {
     pub apart_distinct: u64,
 }
 
-impl AddAssign for Ptps {
-    fn add_assign(&mut self, other: Self) {
-        self.tables += other.tables;
-        self.identical += other.identical;
-        self.distinct += other.distinct;
-        self.lineages += other.lineages;
-        self.kept += other.kept;
-        self.apart += other.apart;
-        self.apart_identical += other.apart_identical;
-        self.apart_distinct += other.apart_distinct;
-    }
-}
+add_fields!(Ptps: tables, identical, distinct, lineages, kept, uppers_saved, apart, apart_identical, apart_distinct);
 
 /// One process's part in a group's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -169,6 +153,8 @@ pub struct Counts {
     pub resident: u64,
     /// Their shares of them, in 4096ths of a page.
     pub proportional: u64,
+    /// Faults that the members would not have taken, had Cohort's kernel forked them.
+    pub faults_saved: u64,
     /// The parts of the members, in their order.
     pub members: Vec<Member>,
     /// Entries that were used, where an interval was watched.
@@ -199,6 +185,7 @@ struct Use {
 struct Sums {
     distinct: u64,
     ptps: Ptps,
+    left: Left,
     /// Member, region, and shareable entries of it; only where an interval was watched.
     regions: Vec<(u32, u32, u32)>,
 }
@@ -224,15 +211,15 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
                 })
         })
         .collect();
-    let parents = parents(snapshot, members);
+    let family = Family::new(snapshot, members);
     uses.par_sort_unstable_by_key(|used| (used.index, used.id));
-    let sums = uses
+    let mut sums = uses
         .par_chunk_by_mut(|a, b| a.index == b.index)
         .fold(
             || (Sums::default(), Columns::default(), Kept::default()),
             |(mut sums, mut columns, mut kept), uses| {
                 one_index(snapshot, members, uses, &mut columns, &mut sums);
-                sums.ptps.kept += kept.count(snapshot, &seats(snapshot, uses), &parents);
+                sums.left += kept.count(&family, &seats(snapshot, uses));
                 (sums, columns, kept)
             },
         )
@@ -240,12 +227,16 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         .reduce(Sums::default, |mut all, some| {
             all.distinct += some.distinct;
             all.ptps += some.ptps;
+            all.left += some.left;
             all.regions.extend(some.regions);
             all
         });
+    sums.ptps.kept = sums.left.tables;
+    sums.ptps.uppers_saved = family.uppers_saved();
     let mut counts = Counts {
         distinct: sums.distinct,
         ptps: sums.ptps,
+        faults_saved: sums.left.faults_saved,
         members: vec![Member::default(); members.len()],
         ..Counts::default()
     };
@@ -254,7 +245,7 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
     }
     for member in &counts.members {
         counts.entries += member.entries;
-        add_contents(&mut counts.contents, &member.contents);
+        counts.contents += member.contents;
         counts.resident += member.resident;
         counts.proportional += member.proportional;
     }
@@ -262,13 +253,6 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
         counts.active = Some(active(snapshot, members, &sums, &counts));
     }
     counts
-}
-
-/// For each member the one that it was forked from, if that is a member.
-fn parents(snapshot: &Snapshot, members: &[usize]) -> Vec<Option<u32>> {
-    let numbers: HashMap<usize, u32> = members.iter().copied().zip(0..).collect();
-    let parent = |place: &usize| numbers.get(&snapshot.parents[*place]?).copied();
-    members.iter().map(parent).collect()
 }
 
 /// Who has which table, but for huge pages and what cannot be told apart.
@@ -306,38 +290,23 @@ fn add_use(snapshot: &Snapshot, used: &Use, member: &mut Member) {
         swapped,
         unshareable: words - shareable - unknown - huge - swapped,
     };
-    add_contents(
-        &mut member.contents,
-        &Contents {
-            private: stats.private.into(),
-            cow: stats.cow.into(),
-            ksm: stats.ksm.into(),
-            file: stats.file.into(),
-            shared: stats.shared.into(),
-            zero: stats.zero.into(),
-            special: stats.special.into(),
-            swapped,
-            huge,
-        },
-    );
+    member.contents += Contents {
+        private: stats.private.into(),
+        cow: stats.cow.into(),
+        ksm: stats.ksm.into(),
+        file: stats.file.into(),
+        shared: stats.shared.into(),
+        zero: stats.zero.into(),
+        special: stats.special.into(),
+        swapped,
+        huge,
+    };
     if words > huge {
         member.tables += 1;
         member.identical += u64::from(used.identical);
     }
     member.resident += u64::from(stats.resident);
     member.proportional += stats.proportional;
-}
-
-fn add_contents(sum: &mut Contents, more: &Contents) {
-    sum.private += more.private;
-    sum.cow += more.cow;
-    sum.ksm += more.ksm;
-    sum.file += more.file;
-    sum.shared += more.shared;
-    sum.zero += more.zero;
-    sum.special += more.special;
-    sum.swapped += more.swapped;
-    sum.huge += more.huge;
 }
 
 /// For each slot of a table index, how often which word is there.

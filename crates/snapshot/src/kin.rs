@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Who was forked from whom, and what Cohort's kernel would have shared between them.
 //!
-//! The rules are those of `mm/cohort/share.c` and `fault.c` of the kernel: a fork shares the tables
+//! The rules are those of `mm/cohort/share.c`, `fault.c` and `upper.c` of the kernel: a fork shares the tables
 //! that the parent has at that moment, if every region in their range may be shared; a process
 //! leaves a table when it writes to private memory in its range, or maps something else there. A
 //! snapshot does not show forks, but what is left of them: anonymous pages that two processes have
 //! in one frame at one address come from a fork, and those that differ were written after it.
 
 use crate::model::{Frames, Placed, Process, Snapshot};
-use crate::region::Region;
 use crate::store::{TableId, Tables};
 use crate::word::{SHARED, Word};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// For each process the one that it was forked from without an exec, if that is in the snapshot.
 ///
@@ -80,48 +80,232 @@ pub struct Seat {
     pub table: Placed,
 }
 
-/// Counts the tables of one index that are left once Cohort's kernel has forked the processes.
+/// Smallest part of an upper table's range that must be mapped, in last-level tables
+/// (COHORT_UPPER_MIN in mm/cohort/upper.c).
+const UPPER_MIN: u64 = 32;
+
+/// How the members of a group descend from one another, and which upper tables they share.
+pub struct Family<'a> {
+    snapshot: &'a Snapshot,
+    /// Places in the snapshot's list.
+    members: &'a [usize],
+    parents: Vec<Option<u32>>,
+    /// For each member the ranges of upper tables that may be shared as a whole, with what is
+    /// mapped there. Where parent and child agree, the child uses the parent's.
+    uppers: Vec<HashMap<u64, u64>>,
+}
+
+impl<'a> Family<'a> {
+    /// Looks at the processes `members` (places in the snapshot's list).
+    pub fn new(snapshot: &'a Snapshot, members: &'a [usize]) -> Family<'a> {
+        let numbers: HashMap<usize, u32> = members.iter().copied().zip(0..).collect();
+        let parents = members
+            .iter()
+            .map(|&place| numbers.get(&snapshot.parents[place]?).copied())
+            .collect();
+        let mut ranges = HashSet::new();
+        for &place in members {
+            let mut last = u64::MAX;
+            for table in &snapshot.processes[place].tables {
+                let range = snapshot.tables.index(table.id) / snapshot.slots();
+                if range != last && upper(snapshot, place, range).is_some() {
+                    ranges.insert(range);
+                }
+                last = range;
+            }
+        }
+        let uppers = members.iter().map(|&place| {
+            let mapped = |&range: &u64| Some((range, upper(snapshot, place, range)?));
+            ranges.iter().filter_map(mapped).collect()
+        });
+        Family {
+            snapshot,
+            members,
+            parents,
+            uppers: uppers.collect(),
+        }
+    }
+
+    /// The first of the members that use one upper table with this one, if it may be shared.
+    fn first_user(&self, member: u32, range: u64) -> Option<u32> {
+        let mapped = self.uppers[member as usize].get(&range)?;
+        let mut first = member;
+        // Bounded, should a damaged capture hold a circle.
+        for _ in 0..self.members.len() {
+            match self.parents[first as usize] {
+                Some(parent) if self.uppers[parent as usize].get(&range) == Some(mapped) => {
+                    first = parent;
+                }
+                _ => break,
+            }
+        }
+        Some(first)
+    }
+
+    /// Upper tables that the members would do without.
+    pub fn uppers_saved(&self) -> u64 {
+        let saved = |member: u32| {
+            let ranges = self.uppers[member as usize].keys();
+            ranges.filter(move |range| self.first_user(member, **range) != Some(member))
+        };
+        (0..self.members.len() as u32).flat_map(saved).count() as u64
+    }
+}
+
+/// What a process maps in the range of an upper table, if such a table may be shared as a whole:
+/// shared memory alone, and enough of it (range_shareable() in mm/cohort/upper.c).
+fn upper(snapshot: &Snapshot, place: usize, range: u64) -> Option<u64> {
+    let slots = snapshot.slots();
+    let (base, end) = (range * slots * slots, (range + 1) * slots * slots);
+    let regions = &snapshot.processes[place].regions;
+    let first = regions.partition_point(|region| region.end <= base);
+    let (mut mapped, mut numbers) = (0, Vec::new());
+    for region in regions[first..]
+        .iter()
+        .take_while(|region| region.start < end)
+    {
+        if region.perms & SHARED == 0 || !region.shareable || region.huge > 0 {
+            return None;
+        }
+        let (from, to) = (region.start.max(base), region.end.min(end));
+        mapped += to - from;
+        let offset = region.offset.wrapping_add(from - region.start);
+        numbers.extend([from, to, offset, region.mapped()]);
+    }
+    (mapped >= UPPER_MIN * slots).then(|| hash(&numbers))
+}
+
+/// A hash of numbers.
+pub(crate) fn hash(numbers: &[u64]) -> u64 {
+    // SAFETY: any byte of a u64 may be read.
+    xxh3_64(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) })
+}
+
+/// What is left of the tables of one index, or of more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Tables.
+    pub tables: u64,
+    /// Faults that the processes would not have taken.
+    pub faults_saved: u64,
+}
+
+add_fields!(Left: tables, faults_saved);
+
+/// Whose a table is once Cohort's kernel has forked the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Owner {
+    /// That member's, and of descendants that have not left it.
+    Member(u32),
+    /// That of children that agree with each other and not with their parent.
+    Children(Option<u32>, u64, u64),
+    /// In an upper table that is shared since that member's forks.
+    Upper(u32),
+}
+
+/// Who uses a table, as far as faults are concerned.
+#[derive(Default)]
+struct Users {
+    /// Windows of 64 KB in which they have pages that fork does not copy, added up.
+    windows: u64,
+    /// Windows in which any of them has.
+    union: Vec<u64>,
+}
+
+/// Counts the tables of one index that are left once Cohort's kernel has forked the processes, and
+/// the faults that they had been spared.
 ///
 /// Of a child, a table is its parent's if both have the same regions in its range, all of which may
 /// be shared, and the same anonymous pages. Children of one parent that agree with each other and
 /// not with it share a table that the parent has left, if that they have it from the parent can be
-/// seen: the parent has a table of the same regions, or they have an anonymous page in common.
+/// seen: the parent has a table of the same regions, or they have an anonymous page in common. In
+/// the range of an upper table that is shared there is one table for all.
+///
+/// A fault on a page of a file maps what is in memory of 64 KB around it, so faults are windows of
+/// that size, of regions that fork does not copy. Of a shared table each is taken once. Who has
+/// left the parent's table has been spared the windows that both have a page in.
 #[derive(Default)]
 pub struct Kept {
     /// For each member the place of its seat and one, or 0.
     seats: Vec<u32>,
-    siblings: HashMap<(Option<u32>, u64, u64), ()>,
+    owners: HashMap<Owner, Users>,
+    bits: Vec<u64>,
 }
 
 impl Kept {
-    /// How many of the tables `seats` are left; `parents` names each member's parent in the group.
-    pub fn count(&mut self, snapshot: &Snapshot, seats: &[Seat], parents: &[Option<u32>]) -> u64 {
+    /// What is left of the tables `seats`, those of one name next to each other.
+    pub fn count(&mut self, family: &Family, seats: &[Seat]) -> Left {
         self.seats.clear();
-        self.seats.resize(parents.len(), 0);
-        self.siblings.clear();
+        self.seats.resize(family.members.len(), 0);
+        self.owners.clear();
         for (place, seat) in seats.iter().enumerate() {
             self.seats[seat.member as usize] = place as u32 + 1;
         }
-        let mut left = 0;
+        let snapshot = family.snapshot;
+        let mut left = Left::default();
+        let mut last = None;
+        let mut windows = 0;
         for seat in seats {
-            let table = seat.table;
-            let parent = parents[seat.member as usize];
-            let theirs = parent
-                .and_then(|parent| self.seats[parent as usize].checked_sub(1))
-                .map(|place| seats[place as usize].table)
-                .filter(|theirs| theirs.regions == table.regions);
-            if table.regions == NEVER_SHARED {
-                left += 1;
-            } else if theirs.is_some_and(|theirs| theirs.lineage == table.lineage) {
-                // The parent's.
-            } else if theirs.is_some() || has_inherited(snapshot, table.id) {
-                let key = (parent, table.regions, table.lineage);
-                left += u64::from(self.siblings.insert(key, ()).is_none());
-            } else {
-                left += 1;
+            let (owner, parents) = self.owner(family, seats, seat);
+            if last != Some((seat.table.id, seat.table.regions)) {
+                last = Some((seat.table.id, seat.table.regions));
+                let place = family.members[seat.member as usize];
+                windows = faulted(snapshot, place, seat.table.id, &mut self.bits);
+            }
+            let found = self.owners.len();
+            let users = self.owners.entry(owner).or_default();
+            users.windows += windows;
+            users
+                .union
+                .resize(self.bits.len().max(users.union.len()), 0);
+            for (all, own) in users.union.iter_mut().zip(&self.bits) {
+                *all |= own;
+            }
+            // Its first user: what it has from a table that it is not.
+            if let (Some(theirs), true) = (parents, self.owners.len() > found) {
+                if windows > 0 {
+                    left.faults_saved += common_windows(family, seat, &theirs);
+                }
             }
         }
+        left.tables = self.owners.len() as u64;
+        for users in self.owners.values() {
+            let once: u32 = users.union.iter().map(|bits| bits.count_ones()).sum();
+            left.faults_saved += users.windows - u64::from(once);
+        }
         left
+    }
+
+    /// Whose table a seat's is, and the table of the same regions that it was at the fork.
+    fn owner(&self, family: &Family, seats: &[Seat], seat: &Seat) -> (Owner, Option<Seat>) {
+        let range = family.snapshot.tables.index(seat.table.id) / family.snapshot.slots();
+        if let Some(first) = family.first_user(seat.member, range) {
+            return (Owner::Upper(first), None);
+        }
+        let mut seat = *seat;
+        if seat.table.regions == NEVER_SHARED {
+            return (Owner::Member(seat.member), None);
+        }
+        // Bounded, should a damaged capture hold a circle.
+        for _ in 0..seats.len() {
+            let parent = family.parents[seat.member as usize];
+            let theirs = parent
+                .and_then(|parent| self.seats[parent as usize].checked_sub(1))
+                .map(|place| seats[place as usize])
+                .filter(|theirs| theirs.table.regions == seat.table.regions);
+            match theirs {
+                Some(theirs) if theirs.table.lineage == seat.table.lineage => seat = theirs,
+                None if !has_inherited(family.snapshot, seat.table.id) => break,
+                _ => {
+                    let table = seat.table;
+                    return (
+                        Owner::Children(parent, table.regions, table.lineage),
+                        theirs,
+                    );
+                }
+            }
+        }
+        (Owner::Member(seat.member), None)
     }
 }
 
@@ -136,46 +320,49 @@ fn has_inherited(snapshot: &Snapshot, id: TableId) -> bool {
 /// [`Placed::regions`] of a table that Cohort's kernel never shares.
 pub const NEVER_SHARED: u64 = 0;
 
-/// Faults that a child would not have taken, had its parent's tables been shared at the fork.
-///
-/// A fault on a page of a file maps what is in memory of 64 KB around it, so faults are windows of
-/// that size which the child has pages in, of regions that fork does not copy. One is saved where
-/// the parent has a page in the window that the child has too: the child finds it.
-pub fn faults_saved(snapshot: &Snapshot, child: usize, parent: usize) -> u64 {
-    let window = ((64 << 10) / snapshot.page).max(1) as usize;
-    let (child, parent) = (&snapshot.processes[child], &snapshot.processes[parent]);
-    let tables = &snapshot.tables;
-    let mut theirs = parent.tables.iter().peekable();
-    let mut saved = 0;
-    for table in &child.tables {
-        let index = tables.index(table.id);
-        while theirs
-            .next_if(|their| tables.index(their.id) < index)
-            .is_some()
-        {}
-        let Some(their) = theirs.peek() else { break };
-        if tables.index(their.id) == index
-            && their.regions == table.regions
-            && table.regions != NEVER_SHARED
-        {
-            let base = index * snapshot.slots();
-            saved += windows(
-                base,
-                window,
-                tables.words(table.id),
-                tables.words(their.id),
-                &parent.regions,
-            );
+/// Marks the windows of 64 KB in which a process's table has pages of regions that fork does not
+/// copy, and says how many they are.
+fn faulted(snapshot: &Snapshot, place: usize, id: TableId, bits: &mut Vec<u64>) -> u64 {
+    let (size, slots) = (window(snapshot), snapshot.slots());
+    let base = snapshot.tables.index(id) * slots;
+    let regions = &snapshot.processes[place].regions;
+    let first = regions.partition_point(|region| region.end <= base);
+    let mut rest = snapshot.tables.words(id);
+    bits.clear();
+    bits.resize((slots as usize / size).div_ceil(64), 0);
+    for region in &regions[first..] {
+        if rest.is_empty() || region.start >= base + slots {
+            break;
+        }
+        let end = (region.end - base).min(slots) as usize;
+        let (own, behind) = rest.split_at(rest.partition_point(|word| word.slot() < end));
+        rest = behind;
+        if !region.copied() {
+            for word in own.iter().filter(|word| !word.swapped() && !word.huge()) {
+                let number = word.slot() / size;
+                bits[number / 64] |= 1 << (number % 64);
+            }
         }
     }
-    saved
+    bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
 }
 
-fn windows(base: u64, size: usize, own: &[Word], theirs: &[Word], regions: &[Region]) -> u64 {
-    let mut others = theirs.iter().peekable();
+/// Pages that a fault on one of a file maps around it.
+fn window(snapshot: &Snapshot) -> usize {
+    ((64 << 10) / snapshot.page).max(1) as usize
+}
+
+/// Windows in which both tables have one page, of regions that fork does not copy.
+fn common_windows(family: &Family, seat: &Seat, theirs: &Seat) -> u64 {
+    let snapshot = family.snapshot;
+    let (tables, size) = (&snapshot.tables, window(snapshot));
+    let regions = &snapshot.processes[family.members[theirs.member as usize]].regions;
+    let base = tables.index(seat.table.id) * snapshot.slots();
+    let mut others = tables.words(theirs.table.id).iter().peekable();
     let mut last = usize::MAX;
-    let mut saved = 0;
-    for word in own.iter().filter(|word| !word.swapped() && !word.huge()) {
+    let mut found = 0;
+    let own = tables.words(seat.table.id).iter();
+    for word in own.filter(|word| !word.swapped() && !word.huge()) {
         while others.next_if(|other| other.slot() < word.slot()).is_some() {}
         let window = word.slot() / size;
         if window == last || others.peek().is_none_or(|other| *other != word) {
@@ -185,10 +372,10 @@ fn windows(base: u64, size: usize, own: &[Word], theirs: &[Word], regions: &[Reg
         let number = regions.partition_point(|region| region.end <= page);
         if regions.get(number).is_some_and(|region| !region.copied()) {
             last = window;
-            saved += 1;
+            found += 1;
         }
     }
-    saved
+    found
 }
 
 #[cfg(test)]

@@ -11,6 +11,17 @@
 //! counts classes of entries, [`code`] pages of code with the help of
 //! [`samples`], [`content`] equal pages.
 
+/// Adds counts field by field.
+macro_rules! add_fields {
+    ($type:ty: $($field:ident),+ $(,)?) => {
+        impl std::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)+
+            }
+        }
+    };
+}
+
 pub mod capture;
 pub mod code;
 pub mod content;

@@ -171,6 +171,11 @@ impl Region {
             || self.kind == Kind::Special
     }
 
+    /// What it maps and with which rights, in one number.
+    pub fn mapped(&self) -> u64 {
+        u64::from(self.file) << 8 | u64::from(self.perms)
+    }
+
     /// Private and writable.
     pub fn data(&self) -> bool {
         self.perms & (WRITE | SHARED) == WRITE

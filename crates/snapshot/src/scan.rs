@@ -62,6 +62,21 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
 }
 
+impl Options<'_> {
+    /// Everything below `paths`, as fast as can be.
+    pub fn all(paths: Paths) -> Options<'static> {
+        Options {
+            paths,
+            select: &|identities| vec![true; identities.len()],
+            region: &|_, _| true,
+            interval: 0.0,
+            samples: 0.0,
+            rate: None,
+            progress: &|_, _| {},
+        }
+    }
+}
+
 /// Scans. Processes that cannot be read are named in the snapshot; it fails only when nothing can.
 pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     let paths = &options.paths;

@@ -2,7 +2,7 @@
 //! Reads the page tables of one process into a store.
 
 use crate::Paths;
-use crate::kin::NEVER_SHARED;
+use crate::kin::{NEVER_SHARED, hash};
 use crate::model::{CodeRun, Fill, Placed, Process};
 use crate::pace::Pace;
 use crate::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
@@ -390,7 +390,7 @@ impl<'a> Walk<'a> {
                 start,
                 region.end.min(end),
                 region.offset + (start - region.start),
-                u64::from(region.file) << 8 | u64::from(region.perms),
+                region.mapped(),
             ]);
             shareable &= region.shareable;
             private |= region.perms & SHARED == 0;
@@ -445,11 +445,6 @@ impl<'a> Walk<'a> {
             samples: None,
         }
     }
-}
-
-fn hash(numbers: &[u64]) -> u64 {
-    // SAFETY: any byte of a u64 may be read.
-    xxh3_64(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) })
 }
 
 /// Joins runs to ranges of pages, over gaps that are cheaper to read than to ask for.

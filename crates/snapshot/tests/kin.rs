@@ -6,7 +6,7 @@ use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, entries, group, kin, page_size};
+use cohort_snapshot::{Paths, entries, group, page_size};
 
 const SLOTS: u64 = 512;
 const FILE: u64 = raw::PRESENT | raw::FILE;
@@ -49,18 +49,7 @@ fn family(members: Vec<Vec<FakeRegion>>) -> Option<Snapshot> {
         fake::write_process(dir.path(), &process).unwrap();
     }
     fake::write_frames(dir.path(), &[(0, 2); 256]).unwrap();
-    Some(
-        scan::scan(&Options {
-            paths: Paths::new(dir.path()),
-            select: &|identities| vec![true; identities.len()],
-            region: &|_, _| true,
-            interval: 0.0,
-            samples: 0.0,
-            rate: None,
-            progress: &|_, _| {},
-        })
-        .unwrap(),
-    )
+    Some(scan::scan(&Options::all(Paths::new(dir.path()))).unwrap())
 }
 
 /// Tables in all, and those left, without the one that `family` adds.
@@ -196,39 +185,111 @@ fn a_program_that_started_itself_again_is_no_child() {
         fake::write_process(dir.path(), &process).unwrap();
     }
     fake::write_frames(dir.path(), &[(0, 1); 64]).unwrap();
-    let snapshot = scan::scan(&Options {
-        paths: Paths::new(dir.path()),
-        select: &|identities| vec![true; identities.len()],
-        region: &|_, _| true,
-        interval: 0.0,
-        samples: 0.0,
-        rate: None,
-        progress: &|_, _| {},
-    })
-    .unwrap();
+    let snapshot = scan::scan(&Options::all(Paths::new(dir.path()))).unwrap();
     assert_eq!(snapshot.parents, [None, None]);
     assert_eq!(group::roots(&snapshot), [0, 1]);
 }
 
+/// Faults saved among all processes of a family.
+fn faults(members: Vec<Vec<FakeRegion>>) -> Option<u64> {
+    let snapshot = family(members)?;
+    let all: Vec<usize> = (0..snapshot.processes.len()).collect();
+    Some(entries::count(&snapshot, &all).faults_saved)
+}
+
+fn check_faults(members: &[&[FakeRegion]], saved: u64) {
+    let members: Vec<Vec<FakeRegion>> = members.iter().map(|regions| regions.to_vec()).collect();
+    if let Some(found) = faults(members) {
+        assert_eq!(found, saved);
+    }
+}
+
 #[test]
-fn faults_are_saved_where_the_parent_has_the_page_in_a_region_that_fork_leaves() {
+fn of_a_table_that_is_shared_each_fault_is_taken_once() {
     let mut pages = vec![0; 64];
     // Pages 100, 101 and 140 of the table: windows of 64 KB that begin at 96 and 128.
     (pages[0], pages[1], pages[40]) = (FILE | 20, FILE | 21, FILE | 22);
-    let parent = code(pages.clone()).to_vec();
-    // Only the child has page 120, in the window that begins at 112.
+    let parent = code(pages.clone());
+    // Only children have page 120, in the window that begins at 112.
     pages[20] = FILE | 23;
-    let child = code(pages).to_vec();
-    let Some(snapshot) = family(vec![parent, child]) else {
-        return;
-    };
-    assert_eq!(kin::faults_saved(&snapshot, 1, 0), 2);
+    let child = code(pages);
+    check_faults(&[&parent, &child], 2);
+    check_faults(&[&parent, &child, &child], 5);
+    check_faults(&[&parent], 0);
+    // Each has brought in what the other has not.
+    let first = code(vec![FILE | 20]);
+    let (mut one, mut two) = (vec![FILE | 20; 1], vec![FILE | 20; 1]);
+    one.resize(21, FILE | 23);
+    two.resize(41, 0);
+    two[40] = FILE | 22;
+    one[1..20].fill(0);
+    let (one, two) = (code(one), code(two));
+    check_faults(&[&first, &one, &two], 2);
+    check_faults(&[&first, &two, &one], 2);
+    // A table that the parent has not is each child's own.
+    check_faults(&[&[], &child, &child], 0);
     // Entries of memory that was written before the fork are copied: no faults without us either.
-    let Some(snapshot) = family(vec![
-        data(vec![COW | 30]).to_vec(),
-        data(vec![COW | 30]).to_vec(),
-    ]) else {
+    let written = data(vec![COW | 30]);
+    check_faults(&[&written, &written], 0);
+}
+
+#[test]
+fn who_has_left_a_table_had_what_was_in_it() {
+    let with = |entries: Vec<u64>, private: u64| {
+        let [code] = code(entries);
+        let mut data = region(3, "rw-p", "", vec![private]);
+        (data.start, data.end) = (code.end, code.end + 10);
+        [code, data]
+    };
+    let parent = with(vec![FILE | 20], COW | 30);
+    // Page 120 is in a window that the parent has no page in.
+    let mut more = vec![FILE | 20; 1];
+    more.resize(21, 0);
+    more[20] = FILE | 23;
+    let wrote = with(more, OWN | 40);
+    check_faults(&[&parent, &wrote], 1);
+    check(&parent, &[&wrote], 2);
+}
+
+#[test]
+fn a_gigabyte_of_shared_memory_has_one_upper_table() {
+    let shared = |tables: u64, entries: &[(usize, u64)]| {
+        let mut pages = vec![0; (tables * SLOTS) as usize];
+        for (slot, entry) in entries {
+            pages[*slot] = *entry;
+        }
+        FakeRegion {
+            start: SLOTS * SLOTS,
+            end: SLOTS * SLOTS + tables * SLOTS,
+            perms: "rw-s".into(),
+            inode: 8,
+            path: "/dev/zero".into(),
+            entries: pages,
+            ..FakeRegion::default()
+        }
+    };
+    let (near, far) = ((3, FILE | 20), (900, FILE | 21));
+    let counted = |tables, parent: &[(usize, u64)], child: &[(usize, u64)]| {
+        let child = vec![shared(tables, child)];
+        let snapshot = family(vec![vec![shared(tables, parent)], child.clone(), child])?;
+        let counts = entries::count(&snapshot, &[0, 1, 2]);
+        let ptps = counts.ptps;
+        Some((ptps.kept - 1, ptps.uppers_saved, counts.faults_saved))
+    };
+    let Some(found) = counted(32, &[near], &[near, far]) else {
         return;
     };
-    assert_eq!(kin::faults_saved(&snapshot, 1, 0), 0);
+    // Both tables are everybody's, the second as well, which the parent has not.
+    assert_eq!(found, (2, 2, 3));
+    assert_eq!(counted(32, &[], &[near, far]), Some((2, 2, 2)));
+    // Too little of it: the tables that the parent has are shared.
+    assert_eq!(counted(31, &[near], &[near, far]), Some((3, 0, 2)));
+    // Something private is beside it.
+    let beside = |name: &str| {
+        let mut data = region(0, "rw-p", name, vec![COW | 30]);
+        (data.start, data.end) = (SLOTS * SLOTS + 33 * SLOTS, SLOTS * SLOTS + 34 * SLOTS);
+        vec![shared(32, &[near]), data]
+    };
+    let snapshot = family(vec![beside(""), beside("")]).unwrap();
+    assert_eq!(entries::count(&snapshot, &[0, 1]).ptps.uppers_saved, 0);
 }

@@ -122,17 +122,13 @@ fn read(memory: *mut u8, pages: std::ops::Range<u64>) {
 fn count(children: &[&Child], place: u64) -> Option<(Snapshot, Counts)> {
     let range = BASE + place * table()..BASE + (place + 1) * table();
     let snapshot = scan::scan(&Options {
-        paths: Paths::default(),
         select: &|all| {
             all.iter()
                 .map(|who| children.iter().any(|child| child.0 == who.pid))
                 .collect()
         },
         region: &|_, bytes| range.contains(&bytes.start),
-        interval: 0.0,
-        samples: 0.0,
-        rate: None,
-        progress: &|_, _| {},
+        ..Options::all(Paths::default())
     })
     .unwrap();
     assert_eq!(
@@ -403,17 +399,12 @@ fn proportional_size_is_the_kernels() {
     let one = child(|| write(memory, 0..700));
     let two = child(|| read(memory, 0..3000));
     let snapshot = scan::scan(&Options {
-        paths: Paths::default(),
         select: &|all| {
             all.iter()
                 .map(|who| [one.0, two.0].contains(&who.pid))
                 .collect()
         },
-        region: &|_, _| true,
-        interval: 0.0,
-        samples: 0.0,
-        rate: None,
-        progress: &|_, _| {},
+        ..Options::all(Paths::default())
     })
     .unwrap();
     if snapshot.frames != Frames::Visible {

@@ -20,16 +20,7 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 fn scan(root: &Path) -> Snapshot {
-    scan::scan(&Options {
-        paths: Paths::new(root),
-        select: &|identities| vec![true; identities.len()],
-        region: &|_, _| true,
-        interval: 0.0,
-        samples: 0.0,
-        rate: None,
-        progress: &|_, _| {},
-    })
-    .unwrap()
+    scan::scan(&Options::all(Paths::new(root))).unwrap()
 }
 
 fn count_all(snapshot: &Snapshot) -> Counts {

@@ -212,13 +212,8 @@ fn fork(args: &Args) -> Result<Load> {
 
 fn take(load: &Load) -> Result<Snapshot> {
     Ok(scan::scan(&Options {
-        paths: Paths::default(),
         select: &|all| all.iter().map(|who| load.0.contains(&who.pid)).collect(),
-        region: &|_, _| true,
-        interval: 0.0,
-        samples: 0.0,
-        rate: None,
-        progress: &|_, _| {},
+        ..Options::all(Paths::default())
     })?)
 }
 

@@ -55,7 +55,7 @@ pub fn parts(report: &Report, group: &GroupReport) -> Vec<Part> {
     let mut parts = vec![
         entries(group),
         contents(report, group),
-        ptps(group),
+        ptps(report, group),
         fork(group),
     ];
     if group.code.pages.total() > 0.0 {
@@ -224,7 +224,7 @@ fn contents(report: &Report, group: &GroupReport) -> Part {
     part
 }
 
-fn ptps(group: &GroupReport) -> Part {
+fn ptps(report: &Report, group: &GroupReport) -> Part {
     let ptps = &group.ptps.counts;
     let mut part = Part::new(
         "Last-level page tables",
@@ -264,6 +264,11 @@ fn ptps(group: &GroupReport) -> Part {
             group.ptps.touched_bytes,
         ),
     );
+    if ptps.uppers_saved > 0 {
+        let saved = size(ptps.uppers_saved * report.page_bytes);
+        let cells = [String::new(), String::new(), String::new(), saved];
+        part.row("of that, tables of the level above", &cells);
+    }
     part
 }
 

@@ -6,7 +6,6 @@ use cohort_snapshot::code::Zygotes;
 use cohort_snapshot::content::Content;
 use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
 use cohort_snapshot::group::Group;
-use cohort_snapshot::kin;
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::process::{Reason, Skipped};
 use serde::Serialize;
@@ -146,7 +145,7 @@ pub struct ForkReport {
     /// Faults that get those back, and that sharing avoids.
     pub faults_avoided: u64,
     /// Faults that the processes themselves would not have taken since Cohort's kernel forked
-    /// them: an estimate, see [`cohort_snapshot::kin::faults_saved`].
+    /// them: an estimate, see [`cohort_snapshot::kin::Kept`].
     pub faults_saved: u64,
 }
 
@@ -245,15 +244,15 @@ impl GroupReport {
             ptps: PtpsReport {
                 counts: ptps,
                 identical_bytes: (ptps.tables - ptps.distinct) * page,
-                saved_bytes: (ptps.tables - ptps.kept) * page,
-                touched_bytes: (ptps.tables - ptps.lineages) * page,
+                saved_bytes: (ptps.tables - ptps.kept + ptps.uppers_saved) * page,
+                touched_bytes: (ptps.tables - ptps.lineages + ptps.uppers_saved) * page,
                 apart_bytes: (ptps.apart - ptps.apart_distinct) * page,
             },
             fork: ForkReport {
                 copied: members().map(|process| process.fork_copies).sum(),
                 left: members().map(|process| process.fork_leaves).sum(),
                 faults_avoided: members().map(|process| process.fork_faults).sum(),
-                faults_saved: faults_saved(snapshot, group),
+                faults_saved: counts.faults_saved,
             },
             resident_bytes: counts.resident * page,
             proportional_bytes: ((u128::from(counts.proportional) * u128::from(page)) >> 12) as u64,
@@ -263,14 +262,6 @@ impl GroupReport {
             regions: sections::regions(snapshot, group),
         }
     }
-}
-
-fn faults_saved(snapshot: &Snapshot, group: &Group) -> u64 {
-    let saved = |&child: &usize| match snapshot.parents[child] {
-        Some(parent) => kin::faults_saved(snapshot, child, parent),
-        None => 0,
-    };
-    group.members.iter().map(saved).sum()
 }
 
 #[cfg(test)]
