@@ -99,8 +99,8 @@ pub fn list(paths: &Paths) -> io::Result<Vec<i32>> {
 pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
     let stat = stat(paths, pid)?;
     let status = read(paths, pid, "status")?;
-    let status = String::from_utf8_lossy(&status);
-    let status = parse("status", || Status::from_buf_read(status.as_bytes()))?;
+    let text = String::from_utf8_lossy(&status);
+    let status = parse("status", || Status::from_buf_read(text.as_bytes()))?;
     // Kernel threads have no VmSize, and neither has a process that has ended and is not reaped.
     if status.vmsize.is_none() {
         return match stat.state {
@@ -128,9 +128,23 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
         exe,
         command: command.trim_end().to_string(),
         cgroup,
-        table_bytes: status.vmpte.unwrap_or(0) * 1024,
+        table_bytes: (status.vmpte.unwrap_or(0) + vm_pmd(&text)) * 1024,
         locked_bytes: status.vmlck.unwrap_or(0) * 1024,
     }))
+}
+
+/// Tables above the last level, in KB: until Linux 4.15, VmPTE did not count them.
+fn vm_pmd(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmPMD:")?
+                .trim()
+                .strip_suffix(" kB")?
+                .parse()
+                .ok()
+        })
+        .unwrap_or(0)
 }
 
 /// Parses `/proc/PID/stat`.
