@@ -51,7 +51,7 @@ fn changes(before: Option<&GroupReport>, after: Option<&GroupReport>) -> Vec<Cha
         .iter()
         .filter_map(|column| {
             let value = |group: &GroupReport| match (column.value)(group) {
-                Value::Text(_) => None,
+                Value::None | Value::Text(_) => None,
                 Value::Bytes(bytes) => Some(bytes as f64),
                 Value::Count(value) | Value::Percent(value) => Some(value),
             };

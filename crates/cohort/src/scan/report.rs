@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a scan found, as numbers with names: what `--json` prints and all other forms show.
 
-use super::sections::{self, CodeReport, FillReport, RegionReport};
+use super::sections::{self, CodeReport, FillReport, RegionReport, Windows};
 use cohort_snapshot::code::Zygotes;
 use cohort_snapshot::content::Content;
 use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
@@ -264,6 +264,23 @@ impl GroupReport {
     }
 }
 
+impl GroupReport {
+    /// A sum over all kinds of regions that larger pages were tried for.
+    pub fn windows(&self, pick: fn(&FillReport) -> u64) -> u64 {
+        self.larger_pages.iter().map(pick).sum()
+    }
+
+    /// How full all larger pages of a size would be, in percent.
+    pub fn full(&self, pick: fn(&FillReport) -> &Windows) -> Option<f64> {
+        let each = || self.larger_pages.iter().map(pick);
+        let full: f64 = each()
+            .map(|windows| windows.full_percent * windows.windows as f64)
+            .sum();
+        let windows: u64 = each().map(|windows| windows.windows).sum();
+        (windows > 0).then(|| full / windows as f64)
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -331,6 +348,23 @@ pub mod tests {
         };
         report.answer = super::super::answer::answer(&report);
         report
+    }
+
+    /// Contents that were looked at twice.
+    pub fn content() -> ContentReport {
+        let mut program = cohort_snapshot::content::Program::default();
+        program.name = "/bin/x".into();
+        ContentReport {
+            last: Content {
+                mergeable: 9,
+                equal: 5,
+                frames_saved: 3,
+                programs: vec![program],
+                ..Content::default()
+            },
+            stability: vec![vec![("/bin/x".into(), 0.5)]],
+            similarity: vec![("/bin/x".into(), "/bin/y".into(), 0.25)],
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ const NAME: usize = 26;
 
 /// What a cell holds.
 pub enum Value {
+    /// Was not asked for.
+    None,
     Text(String),
     Count(f64),
     Bytes(u64),
@@ -43,6 +45,8 @@ macro_rules! columns {
     (@Count $value:expr) => { Value::Count($value as f64) };
     (@Bytes $value:expr) => { Value::Bytes($value) };
     (@Percent $value:expr) => { Value::Percent($value) };
+    (@SomeCount $value:expr) => { $value.map_or(Value::None, Value::Count) };
+    (@SomePercent $value:expr) => { $value.map_or(Value::None, Value::Percent) };
 }
 
 columns! {
@@ -64,7 +68,9 @@ columns! {
     "distinct", "tables left if equal ones are kept once", Count, |g| g.ptps.counts.distinct;
     "left", "tables left if Cohort's kernel had forked these processes", Count,
         |g| g.ptps.counts.kept;
-    "saves", "memory that this saves", Bytes, |g| g.ptps.saved_bytes;
+    "uppers", "tables of the level above that this would do without", Count,
+        |g| g.ptps.counts.uppers_saved;
+    "saves", "memory that both save", Bytes, |g| g.ptps.saved_bytes;
     "touched", "tables left if the first process had touched all before it forked", Count,
         |g| g.ptps.counts.lineages;
     "touched-saves", "memory that this saves", Bytes, |g| g.ptps.touched_bytes;
@@ -89,6 +95,46 @@ columns! {
     "rss", "memory charged to the processes", Bytes, |g| g.resident_bytes;
     "pss", "the processes' share of it", Bytes, |g| g.proportional_bytes;
     "tables", "page tables of all levels, as the kernel counts them", Bytes, |g| g.table_bytes;
+    "active", "entries used in the interval", SomeCount, |g| Some(g.entries.active?.total);
+    "active-least", "of those, shareable at least", SomeCount,
+        |g| Some(g.entries.active?.shareable_low);
+    "active-most", "of those, shareable at most", SomeCount,
+        |g| Some(g.entries.active?.shareable_high);
+    "active-once", "about as many left if each is kept once", SomeCount,
+        |g| Some(g.entries.active?.once);
+    "code", "pages of code in memory", Count, |g| g.code.pages.total();
+    "code-preloaded", "of those, of libraries that the tree's first process has", Count,
+        |g| g.code.pages.preloaded;
+    "code-loaded", "of other libraries", Count, |g| g.code.pages.loaded;
+    "code-program", "of the main program", Count, |g| g.code.pages.program;
+    "code-generated", "made at run time", Count, |g| g.code.pages.generated;
+    "code-used", "pages of code used in the interval", SomeCount, |g| Some(g.code.used?.total());
+    "overlap%", "percent of its code that another process has, on average", Percent,
+        |g| g.code.overlap.mean_all;
+    "overlap-preloaded%", "of that, preloaded", Percent, |g| g.code.overlap.mean_preloaded;
+    "samples-user", "samples outside of the kernel", SomeCount, |g| Some(g.code.sampled?.user());
+    "samples-kernel", "samples in the kernel", SomeCount,
+        |g| Some(g.code.sampled?.kernel as f64);
+    "samples-preloaded", "samples in preloaded libraries", SomeCount,
+        |g| Some(g.code.sampled?.instructions.preloaded);
+    "samples-loaded", "samples in other libraries", SomeCount,
+        |g| Some(g.code.sampled?.instructions.loaded);
+    "samples-program", "samples in the main program", SomeCount,
+        |g| Some(g.code.sampled?.instructions.program);
+    "samples-generated", "samples in code made at run time", SomeCount,
+        |g| Some(g.code.sampled?.instructions.generated);
+    "samples-pages", "pages of code with at least one", SomeCount,
+        |g| Some(g.code.sampled?.pages.total());
+    "full-64k%", "how full pages of 64 KB would be", SomePercent, |g| g.full(|fill| &fill.small);
+    "waste-64k", "memory that pages of 64 KB would take beyond what is used", Bytes,
+        |g| g.windows(|fill| fill.small.wasted_bytes);
+    "spared-64k", "entries that they would spare", Count,
+        |g| g.windows(|fill| fill.small.entries_saved);
+    "full-2m%", "how full pages of 2 MB would be", SomePercent, |g| g.full(|fill| &fill.large);
+    "waste-2m", "memory that pages of 2 MB would take beyond what is used", Bytes,
+        |g| g.windows(|fill| fill.large.wasted_bytes);
+    "spared-2m", "entries that they would spare", Count,
+        |g| g.windows(|fill| fill.large.entries_saved);
 }
 
 /// The columns shown when none are named.
@@ -117,7 +163,7 @@ pub fn column(name: &str) -> Result<&'static Column> {
 pub fn help() -> String {
     COLUMNS
         .iter()
-        .map(|column| format!("  {:12} {}\n", column.name, column.help))
+        .map(|column| format!("  {:18} {}\n", column.name, column.help))
         .collect()
 }
 
@@ -144,7 +190,7 @@ pub fn sort(groups: &mut [GroupReport], show: &Show) -> Result<()> {
 
 fn amount(value: &Value) -> f64 {
     match value {
-        Value::Text(_) => 0.0,
+        Value::None | Value::Text(_) => 0.0,
         Value::Count(value) | Value::Percent(value) => *value,
         Value::Bytes(bytes) => *bytes as f64,
     }
@@ -203,6 +249,7 @@ pub fn groups(report: &Report, show: &Show) -> Result<String> {
 /// What a cell shows.
 pub fn cell(value: Value, units: bool) -> String {
     match value {
+        Value::None => "-".into(),
         Value::Text(text) => shorten(&text, NAME),
         Value::Count(count) => number(count),
         Value::Bytes(bytes) if units => size(bytes),
