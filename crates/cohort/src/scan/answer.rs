@@ -21,8 +21,7 @@ pub fn answer(report: &Report) -> String {
         });
     let Some(best) = best.filter(|group| group.ptps.saved_bytes > 0) else {
         return format!(
-            "No group of these {} has tables to share: nothing to gain from sharing them; {sure}.",
-            plural(report.total.processes, "process", "processes")
+            "No group of processes has tables to share: nothing to gain from it; {sure}."
         );
     };
     let ptps = &best.ptps.counts;

@@ -151,10 +151,10 @@ pub struct Show {
     #[arg(short, long)]
     pub details: bool,
     /// Columns; `help` lists them.
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', value_parser = shown)]
     pub columns: Vec<String>,
     /// The column to sort by.
-    #[arg(short, long, value_name = "NAME", default_value = "saves")]
+    #[arg(short, long, value_name = "NAME", default_value = "saves", value_parser = sorted)]
     pub sort: String,
     /// Sort the other way round.
     #[arg(short, long)]
@@ -235,6 +235,22 @@ impl Default for Show {
             json: false,
             output: Output::Table,
         }
+    }
+}
+
+/// A column, or the question which there are.
+fn shown(name: &str) -> Result<String, String> {
+    if name == "help" {
+        return Ok(name.into());
+    }
+    sorted(name)
+}
+
+/// A column.
+fn sorted(name: &str) -> Result<String, String> {
+    match super::table::column(name) {
+        Ok(_) => Ok(name.into()),
+        Err(_) => Err("there is no such column; `-c help` lists them".into()),
     }
 }
 

@@ -81,9 +81,6 @@ fn look(args: &Args) -> Result<ExitCode> {
         print(table::help())?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A mistyped column should not cost a scan.
-    table::columns(show)?;
-    table::column(&show.sort)?;
     set_up(&args.reading)?;
     if let Some(file) = &args.looking.from {
         let started = Instant::now();
@@ -213,7 +210,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         let why = match selected.first() {
             Some(skip) => format!(": process {} {}", skip.pid, reason(&skip.reason)),
             None if select.all() => match snapshot.skipped.len() {
-                0 => String::new(),
+                0 => format!(": there is none in {}", paths(reading).proc().display()),
                 count => format!(
                     ": all {count} refused or vanished; run it as root, or give the program \
                      CAP_SYS_PTRACE and CAP_SYS_ADMIN"
