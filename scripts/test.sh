@@ -78,7 +78,7 @@ one "host tools" cargo build --release --locked
 one "set-up" cohort lab setup
 one "formatting" cargo fmt --check
 one "lints" clippy
-many host cargo test --locked
+many host cargo test --locked --no-fail-fast
 one "debug kernel" cohort lab build --config debug
 many guest cohort lab test
 # The kernel's own tests, a short choice of them, on the pristine kernel and on ours.

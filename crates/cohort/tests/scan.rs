@@ -297,7 +297,7 @@ fn every_form_is_what_it_says() {
 #[test]
 fn a_command_line_that_is_wrong_is_refused() {
     for (args, code) in [
-        (&["scan", "-c", "nonsense"][..], 1),
+        (&["scan", "-c", "nonsense"][..], 2),
         (&["scan", "--rate", "0"], 2),
         (&["scan", "--interval", "-1"], 2),
         (&["scan", "--samples", "nan"], 2),
