@@ -83,8 +83,6 @@ one "debug kernel" cohort lab build --config debug
 many guest cohort lab test
 # The kernel's own tests, a short choice of them, on the pristine kernel and on ours.
 many mmtests cohort lab mmtests --short --brief
-# stress-ng in too little memory on the debug kernel; an hour of it is `make soak`.
-many soak cohort lab soak --minutes 5
 
 if [ $skipped -gt 0 ]; then
 	echo "$passed passed, $failed failed, $skipped skipped"
