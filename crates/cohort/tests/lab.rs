@@ -157,3 +157,49 @@ fn a_full_disk_is_named_with_the_file_and_what_to_do_and_the_old_file_stays() {
     assert_eq!(kept, "of yesterday");
     assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);
 }
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_made() {
+    let checkout = Checkout::new();
+    checkout.write(
+        "guest/kernel-tests/tests.toml",
+        include_str!("../../../guest/kernel-tests/tests.toml"),
+    );
+    let refusals: &[(&[&str], &str)] = &[
+        (
+            &["soak", "--config", "pristine"],
+            "use --config debug or bench",
+        ),
+        (&["soak", "--minutes", "0"], "0 is not in 1..="),
+        (&["soak", "--minutes", "long"], "invalid digit"),
+        (
+            &["fuzz", "--config", "pristine"],
+            "use --config debug or bench",
+        ),
+        (&["fuzz", "--minutes", "0"], "must be 1 at least"),
+        (
+            &["test", "--config", "pristine"],
+            "use --config debug or bench",
+        ),
+        (
+            &["mmtests", "--config", "pristine"],
+            "compared with the pristine one",
+        ),
+        (
+            &["mmtests", "--filter", "nosuch"],
+            "no test's name holds `nosuch`",
+        ),
+    ];
+    for (args, reason) in refusals {
+        let output = checkout.cohort(args).output().unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        assert!(output.stdout.is_empty(), "{args:?}: {}", text(&output));
+        assert!(
+            text(&output).contains(reason),
+            "{args:?}: {}",
+            text(&output)
+        );
+        assert!(!checkout.path("out/build").exists(), "{args:?}");
+        assert!(!checkout.path("out/linux").exists(), "{args:?}");
+    }
+}

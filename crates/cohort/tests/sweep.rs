@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use translation::trace::{Header, Recorder};
-use translation::{AccessKind, Context, Sink, SparseMemory};
+
+#[path = "common/trace.rs"]
+mod trace;
 
 const MODELS: &[&str] = &[
     "--model",
@@ -18,36 +19,6 @@ const MODELS: &[&str] = &[
 ];
 /// Two models with two sizes each, for each trace.
 const JOBS: usize = 8;
-
-/// Loads from many pages, as often as `seed` says.
-fn record(path: &Path, seed: u64) {
-    let mut memory = SparseMemory::new();
-    memory.write_u64(0x1000, 0x2000 | 7);
-    memory.write_u64(0x2000, 0x3000 | 7);
-    memory.write_u64(0x3000, 0x4000 | 7);
-    for page in 0..512 {
-        memory.write_u64(0x4000 + 8 * page, (page + 16) << 12 | 7);
-    }
-    let header = Header {
-        cores: 1,
-        page_tables: "x86-64".into(),
-        about: "a test".into(),
-    };
-    let out = fs::File::create(path).unwrap();
-    let mut recorder = Recorder::new(&header, memory, out).unwrap();
-    let context = Context {
-        paging: true,
-        root: 0x1000,
-        ..Context::default()
-    };
-    recorder.set_context(0, context);
-    for n in 0..5_000 * seed {
-        let vaddr = n * 37 * seed % 400 * 4096 + n % 64 * 8;
-        recorder.instructions(0, 1);
-        recorder.access(0, AccessKind::Read, vaddr, Some(vaddr + 0x10000), 8);
-    }
-    recorder.finish().unwrap();
-}
 
 struct Sweep {
     dir: tempfile::TempDir,
@@ -62,7 +33,7 @@ impl Sweep {
             .map(|name| dir.path().join(name))
             .into();
         for (trace, seed) in traces.iter().zip(1..) {
-            record(trace, seed);
+            trace::record(trace, 5_000 * seed, 37 * seed, 400);
         }
         Sweep { dir, traces }
     }

@@ -203,6 +203,18 @@ fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
+/// The kernel's headers for programs, of a built configuration: returns their directory. The caller
+/// holds the lock of the kernel build.
+pub fn headers(lab: &Lab, config: Config) -> Result<PathBuf> {
+    run_or_fail(
+        make(lab, config).arg("headers"),
+        &lab.log("headers"),
+        "the kernel's headers could not be made",
+        |_| (),
+    )?;
+    Ok(lab.out(&format!("build/{config}/usr/include")))
+}
+
 /// `make` for a configuration, out of the source tree, with the compiler's cache.
 pub fn make(lab: &Lab, config: Config) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -82,15 +82,9 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
         return Ok(());
     }
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
-    run_or_fail(
-        build::make(lab, config).arg("headers"),
-        &lab.log("headers"),
-        "the kernel's headers could not be made",
-        |_| (),
-    )?;
+    let headers = build::headers(lab, config)?;
     let libraries = libraries(target)?;
     let copy = copy_of_tree(&tree, target)?;
-    let headers = lab.out(&format!("build/{config}/usr/include"));
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for (suite, stamp, hash) in stale {
         let mut progress = Progress::new(

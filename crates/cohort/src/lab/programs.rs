@@ -176,13 +176,7 @@ pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
         let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
         files::remove(&target)?;
         files::make_dir(&target)?;
-        run_or_fail(
-            build::make(lab, config).arg("headers"),
-            &lab.log("headers"),
-            "the kernel's headers could not be made",
-            |_| (),
-        )?;
-        let headers = lab.out(&format!("build/{config}/usr/include"));
+        let headers = build::headers(lab, config)?;
         run_or_fail(
             Command::new("make")
                 .arg("-C")

@@ -302,42 +302,12 @@ fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/common/trace.rs"]
+mod recorded;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use translation::trace::{Header, Recorder};
-    use translation::{AccessKind, Context as Registers, Sink};
-
-    /// A trace of loads from eight pages, again and again.
-    fn record(path: &Path) {
-        let mut memory = SparseMemory::new();
-        memory.write_u64(0x1000, 0x2000 | 7);
-        memory.write_u64(0x2000, 0x3000 | 7);
-        memory.write_u64(0x3000, 0x4000 | 7);
-        for page in 0..512 {
-            memory.write_u64(0x4000 + 8 * page, (page + 16) << 12 | 7);
-        }
-        let header = Header {
-            cores: 1,
-            page_tables: "x86-64".into(),
-            about: "a test".into(),
-        };
-        let out = File::create(path).unwrap();
-        let mut recorder = Recorder::new(&header, memory, out).unwrap();
-        recorder.set_context(
-            0,
-            Registers {
-                paging: true,
-                root: 0x1000,
-                ..Registers::default()
-            },
-        );
-        for n in 0..4_000u64 {
-            let vaddr = n * 37 % 300 * 4096 + n % 64 * 8;
-            recorder.instructions(0, 1);
-            recorder.access(0, AccessKind::Read, vaddr, Some(vaddr + 0x10000), 8);
-        }
-        recorder.finish().unwrap();
-    }
 
     fn configurations() -> Vec<Configuration> {
         let vary = ["tlb.1.entries=16,64".parse().unwrap()];
@@ -348,7 +318,7 @@ mod tests {
     fn parts_of_a_sweep_are_the_sweep() {
         let dir = tempfile::tempdir().unwrap();
         let trace = dir.path().join("a.trace");
-        record(&trace);
+        recorded::record(&trace, 4_000, 37, 300);
         let configurations: Vec<_> = configurations()
             .into_iter()
             .filter(|c| c.load().is_ok())
@@ -402,7 +372,7 @@ mod tests {
     fn a_smaller_tlb_misses_more_and_a_replay_is_repeatable() {
         let dir = tempfile::tempdir().unwrap();
         let trace = dir.path().join("a.trace");
-        record(&trace);
+        recorded::record(&trace, 4_000, 37, 300);
         let with = |entries: &str| {
             let configuration = Configuration {
                 model: "babelfish-isca20".into(),
@@ -424,7 +394,7 @@ mod tests {
     fn bad_traces_and_parts_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let trace = dir.path().join("a.trace");
-        record(&trace);
+        recorded::record(&trace, 4_000, 37, 300);
         let bytes = std::fs::read(&trace).unwrap();
         let mut configurations = configurations().into_iter();
         let configuration = &configurations.find(|c| c.load().is_ok()).unwrap();

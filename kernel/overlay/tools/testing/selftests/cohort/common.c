@@ -123,6 +123,20 @@ __u64 pagemap_entry(pid_t pid, const void *addr)
 	return entry;
 }
 
+unsigned char memory_byte(pid_t pid, const void *addr)
+{
+	unsigned char byte;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0 && pread(fd, &byte, 1, (off_t)(uintptr_t)addr) == 1, "%s: %s", path,
+	     strerror(errno));
+	close(fd);
+	return byte;
+}
+
 bool huge_mapped(const void *addr)
 {
 	unsigned long from, to, kb;

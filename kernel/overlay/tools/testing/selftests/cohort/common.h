@@ -124,6 +124,7 @@ long vm_event(const char *name);	/* from /proc/vmstat, -1 if there is none */
 long proc_field(pid_t pid, const char *file, const char *key);
 long shared_tables(pid_t pid);
 bool huge_mapped(const void *addr);	/* is it in a region with a huge page? */
+unsigned char memory_byte(pid_t pid, const void *addr);	/* as a debugger reads it */
 __u64 pagemap_entry(pid_t pid, const void *addr);
 #define PM_PRESENT	0x8000000000000000ULL
 #define PM_SWAP		0x4000000000000000ULL

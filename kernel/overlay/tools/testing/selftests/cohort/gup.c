@@ -719,20 +719,6 @@ static long probed(long a, long b)
 	return a + b;
 }
 
-static unsigned char text_byte(pid_t pid, const void *addr)
-{
-	unsigned char c;
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	must(fd >= 0 && pread(fd, &c, 1, (off_t)(uintptr_t)addr) == 1, "%s: %s", path,
-	     strerror(errno));
-	close(fd);
-	return c;
-}
-
 static void test_uprobe(long arg)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr) };
@@ -767,17 +753,17 @@ static void test_uprobe(long arg)
 	attr.config2 = offset;
 
 	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
-	original = text_byte(getpid(), probed);
+	original = memory_byte(getpid(), probed);
 	become_zygote();
 	for (int i = 1; i <= 3; i++)
 		spawn(i);
 	fd = syscall(__NR_perf_event_open, &attr, pid_of(2), -1, -1, 0);
 	if (fd < 0)
 		skip("perf_event_open of a uprobe: %s", strerror(errno));
-	must(text_byte(pid_of(2), probed) != original, "the probe is not there");
+	must(memory_byte(pid_of(2), probed) != original, "the probe is not there");
 	for (int i = 0; i <= 3; i++) {
 		if (i != 2)
-			must(text_byte(pid_of(i), probed) == original,
+			must(memory_byte(pid_of(i), probed) == original,
 			     "a probe of process 2 is in process %d", i);
 		for (int j = 0; j < 3; j++)
 			must(ask(i, probed, i, j) == i + j, "the probe broke the function");
@@ -786,7 +772,7 @@ static void test_uprobe(long arg)
 	     "the probe counted %llu calls, not 3", (unsigned long long)hits);
 	close(fd);
 	for (int i = 0; i <= 3; i++) {
-		must(text_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
 		must(ask(i, probed, 1, i) == 1 + i, "the probe broke the function");
 	}
 }

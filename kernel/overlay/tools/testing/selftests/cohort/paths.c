@@ -232,20 +232,6 @@ static long probed(long a, long b)
 	return a + b;
 }
 
-static unsigned char text_byte(pid_t pid)
-{
-	unsigned char byte = 0;
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	must(fd >= 0 && pread(fd, &byte, 1, (off_t)(uintptr_t)probed) == 1, "%s: %s", path,
-	     strerror(errno));
-	close(fd);
-	return byte;
-}
-
 static void probe_attr(struct perf_event_attr *attr)
 {
 	static char buf[512], self[256];
@@ -294,11 +280,11 @@ static void test_uprobe_before(long arg)
 
 	probe_attr(&attr);
 	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
-	original = text_byte(getpid());
+	original = memory_byte(getpid(), probed);
 	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, 0);
 	if (fd < 0)
 		skip("perf_event_open of a uprobe: %s", strerror(errno));
-	must(text_byte(getpid()) != original, "the probe is not there");
+	must(memory_byte(getpid(), probed) != original, "the probe is not there");
 	become_zygote();
 	need_peers(8);
 	for (int i = 1; i <= 3; i++)
@@ -314,7 +300,7 @@ static void test_uprobe_before(long arg)
 		must(!ask(i, close_file, fd, 0), "close: %s", strerror(errno));
 	for (int i = 0; i <= 4; i++) {
 		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
-		must(text_byte(pid_of(i)) == original, "the probe stays in process %d", i);
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
 	}
 }
 
@@ -327,7 +313,7 @@ static void test_uprobe_all(long arg)
 	long n = 0;
 
 	probe_attr(&attr);
-	original = text_byte(getpid());
+	original = memory_byte(getpid(), probed);
 	become_zygote();
 	need_peers(8);
 	for (int i = 1; i <= 2; i++)
@@ -341,7 +327,7 @@ static void test_uprobe_all(long arg)
 	spawn(3);
 	spawn_from(1, 4);
 	for (int i = 0; i <= 4; i++) {
-		must(text_byte(pid_of(i)) != original, "the probe is not in process %d", i);
+		must(memory_byte(pid_of(i), probed) != original, "the probe is not in process %d", i);
 		for (int round = 0; round < 3; round++)
 			must(ask(i, probed, i, round) == i + round,
 			     "the probe breaks process %d", i);
@@ -355,7 +341,7 @@ static void test_uprobe_all(long arg)
 	for (int i = 0; i <= 4; i++) {
 		if (i == 3)
 			continue;
-		must(text_byte(pid_of(i)) == original, "the probe stays in process %d", i);
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
 		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
 	}
 }
