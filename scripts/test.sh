@@ -8,6 +8,8 @@ mkdir -p out/logs
 passed=0
 failed=0
 skipped=0
+failures=out/logs/test-failures
+: >$failures
 
 # one NAME COMMAND...: a stage that either holds or does not; 77 is one that cannot run here.
 one() {
@@ -21,6 +23,7 @@ one() {
 	*)
 		failed=$((failed + 1))
 		echo "== $name FAILED"
+		echo "$name" >>$failures
 		;;
 	esac
 }
@@ -54,10 +57,16 @@ many() {
 	if [ "$status" != 0 ] && [ "$2" = 0 ]; then
 		failed=$((failed + 1))
 		echo "== $name FAILED (exit status $status, the output is in $log)"
+		echo "$name: exit status $status" >>$failures
 	elif [ "$status" = 0 ] && [ "$1" = 0 ]; then
 		failed=$((failed + 1))
 		echo "== $name FAILED: it ran no test"
+		echo "$name: it ran no test" >>$failures
 	fi
+	sed -n -e "s/^test \(.*\) \.\.\. FAILED$/$name: \1/p" \
+		-e "s/^\([a-z][a-z]*\): not ok /$name: \1: /p" \
+		-e "s/^.*\(panicked at .*\)$/$name: \1/p" "$log" >>$failures
+	[ "$2" = 0 ] || echo "$name: $2 failed, see $log" >>$failures
 }
 
 cohort() {
@@ -84,6 +93,13 @@ many guest cohort lab test
 # The kernel's own tests, a short choice of them, on the pristine kernel and on ours.
 many mmtests cohort lab mmtests --short --brief
 
+# What failed is far above by now.
+if [ -s $failures ]; then
+	echo "== failed; more of it is in out/logs/test-*.log"
+	head -n 20 $failures | cut -c 1-100
+	more=$(($(wc -l <$failures) - 20))
+	[ $more -le 0 ] || echo "and $more more, see $failures"
+fi
 if [ $skipped -gt 0 ]; then
 	echo "$passed passed, $failed failed, $skipped skipped"
 else
