@@ -194,16 +194,16 @@ bool cohort_gup_fast(unsigned int flags);
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end);
 int __cohort_madvise(struct mm_struct *mm, unsigned long start,
-		     unsigned long end);
+		     unsigned long end, int behavior);
 bool __cohort_install(pmd_t *pmd, pgtable_t *pte);
 bool __cohort_pmd_shared(pmd_t *pmd);
 
-/* Advice that empties or collapses a range is to come. Returns 0 or -EINTR. */
+/* Advice is to come. Returns 0 or -EINTR. */
 static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
-				 unsigned long end, bool concerned)
+				 unsigned long end, int behavior)
 {
-	return mm_cohort_upper(mm) && concerned ?
-	       __cohort_madvise(mm, start, end) : 0;
+	return mm_cohort_upper(mm) ?
+	       __cohort_madvise(mm, start, end, behavior) : 0;
 }
 
 /* Put a new table in an empty entry; false if it lies in a table of @mm's own. */
@@ -223,7 +223,7 @@ cohort_unmapped_area(struct mm_struct *mm, struct file *file,
 		     unsigned long addr, unsigned long len, unsigned long pgoff,
 		     unsigned long flags, vm_flags_t vm_flags)
 {
-	if (!cohort_member(mm))
+	if (!cohort_active() || !cohort_member(mm))
 		return 0;
 	return __cohort_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
 }
@@ -552,7 +552,7 @@ static inline bool cohort_gup_fast(unsigned int flags)
 }
 
 static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
-				 unsigned long end, bool concerned)
+				 unsigned long end, int behavior)
 {
 	return 0;
 }

@@ -495,20 +495,25 @@ bool __cohort_pmd_shared(pmd_t *pmd)
 }
 
 /**
- * __cohort_madvise() - before advice that empties or collapses a range
+ * __cohort_madvise() - before advice about a range
  * @mm: whose
  * @start: first address
  * @end: address behind the last
+ * @behavior: the advice
  *
- * The advice itself holds the mmap_lock for reading only.
+ * Advice that takes the entries of this process alone holds the mmap_lock for
+ * reading only, so the PMD tables are left here.
  *
  * Return: 0 or -EINTR.
  */
 int __cohort_madvise(struct mm_struct *mm, unsigned long start,
-		     unsigned long end)
+		     unsigned long end, int behavior)
 {
 	unsigned long len = end - start;
 
+	if (behavior != MADV_DONTNEED && behavior != MADV_DONTNEED_LOCKED &&
+	    behavior != MADV_COLLAPSE)
+		return 0;
 	start = untagged_addr(start);
 	if (!find_upper(mm, start, start + len))
 		return 0;
