@@ -5,6 +5,7 @@
 //! come from anywhere: all that the rest of this crate relies on is checked when it is read.
 
 use crate::frames::TableStats;
+use crate::idle::Activity;
 use crate::kin;
 use crate::model::{Frames, Process, Sampling, Snapshot};
 use crate::process::Skipped;
@@ -21,7 +22,7 @@ use std::path::Path;
 use thiserror::Error;
 
 /// The first line of a capture; the number changes with the format.
-const MAGIC: &[u8] = b"COHORT-SCAN 2\n";
+pub const MAGIC: &[u8] = b"COHORT-SCAN 3\n";
 /// Larger numbers than these are no addresses, counts or bytes of any machine; sums of as many as
 /// fit into memory do not overflow.
 const LIMIT: u64 = 1 << 44;
@@ -43,7 +44,7 @@ pub enum Error {
     },
     /// It is none, or another version's.
     #[error(
-        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 2)"
+        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 3)"
     )]
     Magic {
         /// The file.
@@ -70,6 +71,7 @@ struct Body {
     frames: Frames,
     duration: f64,
     interval: f64,
+    activity: Option<Activity>,
     sampling: Option<Sampling>,
     files: Vec<Backing>,
     processes: Vec<Process>,
@@ -136,6 +138,7 @@ fn body(snapshot: &Snapshot) -> Body {
         frames: snapshot.frames,
         duration: snapshot.duration,
         interval: snapshot.interval,
+        activity: snapshot.activity.clone(),
         sampling: snapshot.sampling.clone(),
         files: snapshot.files.clone(),
         processes,
@@ -241,6 +244,7 @@ fn unfold(body: Body) -> Result<Snapshot, &'static str> {
         frames: body.frames,
         duration: body.duration,
         interval: body.interval,
+        activity: body.activity,
         sampling: body.sampling,
         files: body.files,
         parents: kin::parents(&processes, &tables, body.frames),
@@ -263,6 +267,11 @@ fn check(body: &Body) -> Result<(), &'static str> {
         body.duration.is_finite() && body.interval.is_finite() && body.interval >= 0.0,
         "its times are no times",
     )?;
+    let orders = body
+        .activity
+        .as_ref()
+        .is_none_or(|activity| activity.idle.ordered() && activity.used.ordered());
+    sane(orders, "frames that were watched are out of order")?;
     let slots = body.page / 8;
     for process in &body.processes {
         let mut end = 0;

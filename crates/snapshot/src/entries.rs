@@ -2,6 +2,7 @@
 //! Counts entries and tables of a group of processes: which are duplicates of each other, and
 //! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
 
+use crate::idle::Activity;
 use crate::kin::{Family, Kept, Left, NEVER_SHARED, Seat};
 use crate::model::{Placed, Snapshot};
 use crate::region::Region;
@@ -123,18 +124,42 @@ pub struct Member {
     pub proportional: u64,
 }
 
-/// Entries that were used in the interval. The kernel tells how many of a region's pages were, not
-/// which, so classes are known between two bounds, equal where a region was used all or not at all.
+/// What the kernel told of the pages used in an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Watched {
+    /// How many of each region.
+    #[default]
+    Regions,
+    /// Besides, which frames.
+    Frames,
+}
+
+impl Watched {
+    /// As shown.
+    pub fn label(self) -> &'static str {
+        match self {
+            Watched::Regions => "regions",
+            Watched::Frames => "frames",
+        }
+    }
+}
+
+/// Entries that were used in the interval. The kernel tells how many of a region's pages a process
+/// used, and with luck which frames somebody did ([`crate::idle`]). So classes are known between two
+/// bounds, equal where it used all that may have been used or nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Active {
+    /// What this was made of.
+    pub by: Watched,
     /// All, a huge page's as one.
     pub total: f64,
     /// Shareable, at least.
     pub shareable_low: f64,
     /// Shareable, at most.
     pub shareable_high: f64,
-    /// Left if each is kept once: an estimate, with as many copies of an active shareable entry
-    /// as of any shareable one, and the middle of the bounds.
+    /// Left if each is kept once: with the middle of the bounds, and where it is not known which
+    /// frames were used with as many copies of an active shareable entry as of any shareable one.
     pub once: f64,
 }
 
@@ -186,8 +211,22 @@ struct Sums {
     distinct: u64,
     ptps: Ptps,
     left: Left,
-    /// Member, region, and shareable entries of it; only where an interval was watched.
-    regions: Vec<(u32, u32, u32)>,
+    /// Only where an interval was watched.
+    regions: Vec<RegionSum>,
+    /// Different entries among those that are shareable and may have been used.
+    distinct_live: u64,
+}
+
+/// Entries of small pages of a region and a table that may have been used in the interval.
+struct RegionSum {
+    member: u32,
+    region: u32,
+    /// All.
+    live: u32,
+    /// Of those, shareable.
+    equal: u32,
+    /// Of those, used for sure, and by this process, as no other maps the page.
+    own: u32,
 }
 
 /// Counts the processes `members` (places in the snapshot's list) among each other.
@@ -229,6 +268,7 @@ pub fn count(snapshot: &Snapshot, members: &[usize]) -> Counts {
             all.ptps += some.ptps;
             all.left += some.left;
             all.regions.extend(some.regions);
+            all.distinct_live += some.distinct_live;
             all
         });
     sums.ptps.kept = sums.left.tables;
@@ -364,14 +404,12 @@ impl Columns {
         }
     }
 
-    /// Different words that are there at least twice.
-    fn repeated(&self) -> u64 {
-        let first = self
-            .used
-            .iter()
-            .filter(|slot| self.first[usize::from(**slot)].1 > 1);
-        let others = self.others.iter().filter(|other| other.1 > 1);
-        (first.count() + others.count()) as u64
+    /// Different words that are there at least twice, of those that `wanted` picks.
+    fn repeated(&self, wanted: impl Fn(Word) -> bool) -> u64 {
+        let first = self.used.iter().map(|slot| self.first[usize::from(*slot)]);
+        let all = first.chain(self.others.iter().copied());
+        all.filter(|(word, times)| *times > 1 && wanted(Word(*word)))
+            .count() as u64
     }
 }
 
@@ -393,7 +431,11 @@ fn one_index(
         }
     }
     columns.finish();
-    sums.distinct += columns.repeated();
+    sums.distinct += columns.repeated(|_| true);
+    let activity = snapshot.activity.as_ref();
+    if activity.is_some() {
+        sums.distinct_live += columns.repeated(|word| live(snapshot, activity, word));
+    }
     let mut parts = Parts::default();
     for run in uses.chunk_by_mut(|a, b| a.id == b.id) {
         let words = snapshot.tables.words(run[0].id);
@@ -408,15 +450,29 @@ fn one_index(
                 .count()
         };
         if snapshot.interval > 0.0 {
-            let equal: Vec<u64> = words
+            let may: Vec<(u64, Word)> = words
                 .iter()
-                .filter(known)
-                .filter(|word| columns.times(**word) > 1)
-                .map(|word| run[0].index * snapshot.slots() + word.slot() as u64)
+                .filter(|word| live(snapshot, activity, **word))
+                .map(|word| (run[0].index * snapshot.slots() + word.slot() as u64, *word))
                 .collect();
+            let equal = |word: &Word| known(&word) && columns.times(*word) > 1;
+            let own = |word: &Word| {
+                word.exclusive() && activity.is_some_and(|seen| seen.used.contains(word.frame()))
+            };
             for used in run.iter() {
                 let regions = &snapshot.processes[members[used.member as usize]].regions;
-                by_region(&equal, regions, used.member, &mut sums.regions);
+                by_region(&may, regions, |region, words| {
+                    let count = |pick: &dyn Fn(&Word) -> bool| {
+                        words.iter().filter(|(_, word)| pick(word)).count() as u32
+                    };
+                    sums.regions.push(RegionSum {
+                        member: used.member,
+                        region,
+                        live: words.len() as u32,
+                        equal: count(&equal),
+                        own: count(&own),
+                    });
+                });
             }
         }
         let unknown = words.iter().filter(|word| unknown(word)).count();
@@ -446,46 +502,76 @@ fn one_index(
     parts.finish(&mut sums.ptps);
 }
 
-/// Adds how many of `pages` (sorted) are in which of `regions`.
-fn by_region(pages: &[u64], regions: &[Region], member: u32, sums: &mut Vec<(u32, u32, u32)>) {
-    let mut rest = pages;
-    while let Some(&page) = rest.first() {
+/// The entry of a small page that may have been used in the interval, and that smaps counts if it
+/// was: it leaves the zero page out.
+fn live(snapshot: &Snapshot, activity: Option<&Activity>, word: Word) -> bool {
+    let idle = || activity.is_some_and(|seen| seen.idle.contains(word.frame()));
+    !word.huge() && !word.swapped() && snapshot.zero != Some(word.frame()) && !idle()
+}
+
+/// Calls `visit` with the numbers of those of `regions` that words (sorted by page) are in, and
+/// these.
+fn by_region(
+    words: &[(u64, Word)],
+    regions: &[Region],
+    mut visit: impl FnMut(u32, &[(u64, Word)]),
+) {
+    let mut rest = words;
+    while let Some(&(page, _)) = rest.first() {
         let number = regions.partition_point(|region| region.end <= page);
         let Some(region) = regions.get(number) else {
             return;
         };
-        let inside = rest.partition_point(|page| *page < region.end);
-        sums.push((member, number as u32, inside as u32));
-        rest = &rest[inside.max(1)..];
+        let inside = rest.partition_point(|(page, _)| *page < region.end).max(1);
+        visit(number as u32, &rest[..inside]);
+        rest = &rest[inside..];
     }
 }
 
 /// See [`Active`].
 fn active(snapshot: &Snapshot, members: &[usize], sums: &Sums, counts: &Counts) -> Active {
-    let mut shareable: HashMap<(u32, u32), f64> = HashMap::new();
-    for &(member, region, pages) in &sums.regions {
-        *shareable.entry((member, region)).or_default() += f64::from(pages);
+    let mut found: HashMap<(u32, u32), [f64; 3]> = HashMap::new();
+    for sum in &sums.regions {
+        let all = found.entry((sum.member, sum.region)).or_default();
+        for (all, some) in all.iter_mut().zip([sum.live, sum.equal, sum.own]) {
+            *all += f64::from(some);
+        }
     }
-    let mut active = Active::default();
+    let mut active = Active {
+        by: match snapshot.activity {
+            Some(_) => Watched::Frames,
+            None => Watched::Regions,
+        },
+        ..Active::default()
+    };
     for (member, &place) in members.iter().enumerate() {
         for (number, region) in snapshot.processes[place].regions.iter().enumerate() {
-            let huge = f64::from(region.huge) * snapshot.slots() as f64;
             let used = f64::from(region.referenced.unwrap_or(0));
-            let small = f64::from(region.present) - huge;
-            // Pages of huge pages are used as a whole.
-            let used_small = used.min(small);
-            active.total += used_small + (used - used_small) / snapshot.slots() as f64;
-            let equal = shareable
+            let [small, equal, own] = found
                 .get(&(member as u32, number as u32))
                 .copied()
-                .unwrap_or(0.0);
+                .unwrap_or_default();
+            // Pages of huge pages are used as a whole.
+            let used_small = used.min(small);
+            let huge = ((used - used_small) / snapshot.slots() as f64).min(f64::from(region.huge));
+            // Somebody else who watches idle pages can take some from us; which is not known.
+            let more = match region.huge {
+                0 => used - used_small,
+                _ => 0.0,
+            };
+            active.total += used_small + huge + more;
             active.shareable_low += (equal + used_small - small).max(0.0);
-            active.shareable_high += equal.min(used_small);
+            active.shareable_high += equal.min((used_small - own).max(0.0)) + more;
         }
     }
     let middle = (active.shareable_low + active.shareable_high) / 2.0;
-    let copies = 1.0 - counts.distinct as f64 / (counts.entries.shareable as f64).max(1.0);
-    active.once = active.total - middle * copies;
+    active.once = match snapshot.activity {
+        Some(_) => active.total - middle + middle.min(sums.distinct_live as f64),
+        None => {
+            let copies = 1.0 - counts.distinct as f64 / (counts.entries.shareable as f64).max(1.0);
+            active.total - middle * copies
+        }
+    };
     active
 }
 

@@ -26,6 +26,8 @@ pub struct FakeRegion {
     pub entries: Vec<u64>,
     /// Bytes of huge pages that smaps reports.
     pub huge_bytes: u64,
+    /// Pages that smaps calls referenced.
+    pub referenced: u64,
 }
 
 /// A made-up process.
@@ -91,8 +93,9 @@ pub fn write_process(root: &Path, process: &FakeProcess) -> io::Result<()> {
             .filter(|entry| **entry & raw::SWAP != 0)
             .count();
         smaps.push_str(&format!(
-            "Rss: {} kB\nSwap: {} kB\nAnonHugePages: {} kB\nVmFlags: rd\n",
+            "Rss: {} kB\nReferenced: {} kB\nSwap: {} kB\nAnonHugePages: {} kB\nVmFlags: rd\n",
             resident as u64 * page / 1024,
+            region.referenced * page / 1024,
             swapped as u64 * page / 1024,
             region.huge_bytes / 1024
         ));

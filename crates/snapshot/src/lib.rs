@@ -6,7 +6,7 @@
 //! is therefore not of one instant; it says itself how consistent it is.
 //!
 //! In order of use: [`scan`] reads a [`model::Snapshot`] with the help of [`process`], [`region`],
-//! [`walk`], [`pagemap`], [`store`] and [`frames`]; [`capture`] keeps it in a
+//! [`walk`], [`pagemap`], [`store`], [`frames`] and [`idle`]; [`capture`] keeps it in a
 //! file; [`kin`] tells who was forked from whom, [`entries`]
 //! counts classes of entries, [`code`] pages of code with the help of
 //! [`samples`], [`content`] equal pages.
@@ -29,6 +29,7 @@ pub mod entries;
 pub mod fake;
 pub mod frames;
 pub mod group;
+pub mod idle;
 pub mod kin;
 pub mod model;
 pub mod pace;
@@ -71,6 +72,14 @@ impl Paths {
     /// A process's directory.
     pub fn pid(&self, pid: i32) -> PathBuf {
         self.proc.join(pid.to_string())
+    }
+
+    /// Which frames are idle; in another place beside what is in /proc.
+    pub fn page_idle(&self) -> PathBuf {
+        match self.is_real() {
+            true => PathBuf::from("/sys/kernel/mm/page_idle/bitmap"),
+            false => self.proc.join("page_idle"),
+        }
     }
 
     /// The running kernel's own.

@@ -2,6 +2,7 @@
 //! A snapshot: who maps what, at (nearly) one time.
 
 use crate::frames::TableStats;
+use crate::idle::Activity;
 use crate::process::{Identity, Skipped};
 use crate::region::{Backing, FileId, Kind, Region};
 use crate::samples::{self, Clock};
@@ -127,6 +128,9 @@ pub struct Snapshot {
     pub duration: f64,
     /// Seconds watched for which pages are used, 0 for none.
     pub interval: f64,
+    /// Which frames were used in it, where the kernel tells that; else only how many pages of each
+    /// region were is known.
+    pub activity: Option<Activity>,
     /// How the processors were sampled, where that was asked for.
     pub sampling: Option<Sampling>,
     /// What regions map.

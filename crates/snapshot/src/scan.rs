@@ -3,6 +3,7 @@
 
 use crate::Paths;
 use crate::frames::{self, FrameMap};
+use crate::idle::{Activity, Watch};
 use crate::kin;
 use crate::model::{Frames, Process, Sampling, Snapshot};
 use crate::pace::Pace;
@@ -35,6 +36,14 @@ pub enum Error {
     #[error("cannot read what frames hold from {path}/kpageflags and kpagecount")]
     Frames {
         /// The tree.
+        path: String,
+        /// What happened.
+        source: std::io::Error,
+    },
+    /// The bitmap of idle pages broke off.
+    #[error("cannot watch which pages are used in {path}")]
+    Idle {
+        /// The bitmap.
         path: String,
         /// What happened.
         source: std::io::Error,
@@ -91,14 +100,16 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         .filter_map(|(identity, wanted)| wanted.then_some(identity))
         .collect();
 
+    let own = own_frame(paths);
+    let mut watch = None;
     if options.interval > 0.0 {
+        watch = watch_frames(options, &own, &wanted)?;
         for identity in &wanted {
             // Whoever refuses this refuses to be read as well, which is noted then.
             let _ = std::fs::write(paths.pid(identity.pid).join("clear_refs"), "1");
         }
     }
     let mut sampling = wait(options.interval, options.samples);
-    let own = own_frame(paths);
     let reading = Instant::now();
     let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
     let walker = Walker {
@@ -138,9 +149,15 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
             process.samples = Some(found.remove(&process.identity.pid).unwrap_or_default());
         }
     }
+    // After smaps, which tells what each process used: this clears accessed bits.
+    let activity = watch.map(Watch::end).transpose();
+    let activity = activity.map_err(|source| idle_error(paths, source))?;
     let tables = store.finish();
     drop_doubles(&mut processes, &tables, &mut skipped);
     skipped.sort_by_key(|skip| skip.pid);
+    if let Some(activity) = &activity {
+        forget_idle_code(&mut processes, &tables, activity);
+    }
 
     let ids = tables.ids();
     let map = if own.visible {
@@ -175,6 +192,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         frames,
         duration: reading.elapsed().as_secs_f64(),
         interval: options.interval,
+        activity,
         sampling: sampling.map(|(how, _)| how),
         files: files.finish(),
         parents: kin::parents(&processes, &tables, frames),
@@ -185,6 +203,81 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         zero: own.zero,
         huge_by_sum,
     })
+}
+
+fn idle_error(paths: &Paths, source: std::io::Error) -> Error {
+    Error::Idle {
+        path: paths.page_idle().display().to_string(),
+        source,
+    }
+}
+
+/// Calls the frames of all that is wanted idle, where the kernel keeps a bit for each.
+fn watch_frames(
+    options: &Options,
+    own: &OwnFrame,
+    wanted: &[Identity],
+) -> Result<Option<Watch>, Error> {
+    let paths = &options.paths;
+    if !own.visible || !paths.page_idle().exists() {
+        return Ok(None);
+    }
+    let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
+    let walker = Walker {
+        paths,
+        store: &store,
+        region: options.region,
+        files: &files,
+        page: crate::page_size(),
+        referenced: false,
+        frames: true,
+        zero: own.zero,
+        pace: &pace,
+    };
+    wanted.par_iter().for_each(|identity| {
+        // Who cannot be read is named when it is read again.
+        let _ = walker.walk(identity.clone());
+    });
+    let tables = store.finish();
+    Watch::begin(paths, &tables, &tables.ids()).map_err(|source| idle_error(paths, source))
+}
+
+/// Leaves pages of code out that nobody used in the interval.
+fn forget_idle_code(processes: &mut [Process], tables: &Tables, activity: &Activity) {
+    processes.par_iter_mut().for_each(|process| {
+        for run in &mut process.code {
+            let Some(region) = process.regions.get(run.region as usize) else {
+                continue;
+            };
+            let slots = crate::page_size() / 8;
+            let first = process
+                .tables
+                .partition_point(|table| (tables.index(table.id) + 1) * slots <= region.start);
+            for table in &process.tables[first..] {
+                let base = tables.index(table.id) * slots;
+                if base >= region.end {
+                    break;
+                }
+                for word in tables.words(table.id) {
+                    // A huge page's entry stands for all pages of its table.
+                    let pages = if word.huge() { slots } else { 1 };
+                    if word.swapped() || !activity.idle.contains(word.frame()) {
+                        continue;
+                    }
+                    let page = base + word.slot() as u64;
+                    for page in (page..page + pages).filter(|page| *page < region.end) {
+                        let place = (page + region.offset).checked_sub(region.start + run.offset);
+                        let Some(place) = place.filter(|_| page >= region.start) else {
+                            continue;
+                        };
+                        if let Some(bits) = run.bits.get_mut(place as usize / 64) {
+                            *bits &= !(1 << (place % 64));
+                        }
+                    }
+                }
+            }
+        }
+    });
 }
 
 /// Lets time pass for what is watched meanwhile; samples of processes, if that was asked for.

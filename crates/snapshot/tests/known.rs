@@ -4,7 +4,7 @@
 //! Needs the right to see page frames: root, and a kernel that does not hide them. Without it the
 //! tests say so and pass.
 
-use cohort_snapshot::entries::{self, Contents, Counts, Entries};
+use cohort_snapshot::entries::{self, Contents, Counts, Entries, Watched};
 use cohort_snapshot::model::{Frames, Snapshot};
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::{Paths, page_size, process};
@@ -42,6 +42,14 @@ impl Drop for Child {
 
 /// Forks a child that runs `part`, and returns when it has.
 fn child(part: impl FnOnce()) -> Child {
+    busy_child(part, || {
+        // SAFETY: waits for a signal.
+        unsafe { libc::pause() };
+    })
+}
+
+/// As `child`; then it runs `often` every few milliseconds.
+fn busy_child(part: impl FnOnce(), often: impl Fn()) -> Child {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
@@ -54,7 +62,9 @@ fn child(part: impl FnOnce()) -> Child {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::write(ends[1], b"x".as_ptr().cast(), 1);
                 loop {
-                    libc::pause();
+                    forget_translations();
+                    often();
+                    libc::usleep(5000);
                 }
             }
         }
@@ -69,6 +79,21 @@ fn child(part: impl FnOnce()) -> Child {
             let got = unsafe { libc::read(read.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
             assert_eq!(got, 1, "the child died before it had done its part");
             Child(pid)
+        }
+    }
+}
+
+/// Makes the processor set accessed bits again: those of translations that it still has are set
+/// already as far as it knows. The kernel drops all when many pages go.
+fn forget_translations() {
+    let length = 64 * page_size() as usize;
+    // SAFETY: a fresh private mapping at an address of the kernel's choice, gone at the end.
+    unsafe {
+        let memory = libc::mmap(std::ptr::null_mut(), length, RW, ANON, -1, 0);
+        if memory != libc::MAP_FAILED {
+            libc::madvise(memory, length, libc::MADV_NOHUGEPAGE);
+            write(memory.cast(), 0..64);
+            libc::munmap(memory, length);
         }
     }
 }
@@ -120,6 +145,11 @@ fn read(memory: *mut u8, pages: std::ops::Range<u64>) {
 
 /// Scans the children, only what they have at one table's place; `None` where frames are hidden.
 fn count(children: &[&Child], place: u64) -> Option<(Snapshot, Counts)> {
+    watch(children, place, 0.0)
+}
+
+/// As `count`, and watches which pages are used for so many seconds.
+fn watch(children: &[&Child], place: u64, interval: f64) -> Option<(Snapshot, Counts)> {
     let range = BASE + place * table()..BASE + (place + 1) * table();
     let snapshot = scan::scan(&Options {
         select: &|all| {
@@ -128,6 +158,7 @@ fn count(children: &[&Child], place: u64) -> Option<(Snapshot, Counts)> {
                 .collect()
         },
         region: &|_, bytes| range.contains(&bytes.start),
+        interval,
         ..Options::all(Paths::default())
     })
     .unwrap();
@@ -354,6 +385,40 @@ fn huge_pages_are_one_entry_each() {
     assert_eq!(counts.ptps.tables, 0);
     assert_eq!(counts.resident * page_size(), size as u64);
     assert_eq!(snapshot.processes[0].fork_copies, 2);
+}
+
+#[test]
+fn pages_used_in_an_interval_are_counted_one_by_one() {
+    let _alone = alone();
+    // The zygote writes 100 pages. One child goes on to read 30 of them and 10 pages of its own,
+    // another has pages of its own as well, and none of them uses the rest.
+    let memory = map(30, 200, RW, ANON, -1);
+    write(memory, 0..100);
+    let user = busy_child(
+        || write(memory, 100..150),
+        || {
+            read(memory, 0..30);
+            read(memory, 100..110);
+        },
+    );
+    let sleeper = child(|| write(memory, 150..170));
+    // SAFETY: the mapping from above, not used by this process again.
+    unsafe { libc::munmap(memory.cast(), (200 * page_size()) as usize) };
+    let Some((snapshot, counts)) = watch(&[&user, &sleeper], 30, 1.0) else {
+        return;
+    };
+    assert_eq!(counts.entries.total(), 100 + 50 + 100 + 20);
+    let active = counts.active.unwrap();
+    assert_eq!(active.total, 40.0);
+    assert!(active.shareable_low <= 30.0 && active.shareable_high >= 30.0);
+    if snapshot.activity.is_none() {
+        eprintln!("not run to its end: this kernel does not track idle pages");
+        assert_eq!(active.by, Watched::Regions);
+        return;
+    }
+    assert_eq!(active.by, Watched::Frames);
+    assert_eq!((active.shareable_low, active.shareable_high), (30.0, 30.0));
+    assert_eq!(active.once, 40.0);
 }
 
 #[test]

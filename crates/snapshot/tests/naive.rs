@@ -384,9 +384,9 @@ fn what_is_no_capture_is_refused_with_its_name() {
     for bytes in [
         &b""[..],
         b"COHORT",
-        b"COHORT-SCAN 1\n\x1f\x8b",
-        b"COHORT-SCAN 2\n",
-        b"COHORT-SCAN 2\nxyz",
+        b"COHORT-SCAN 2\n\x1f\x8b",
+        capture::MAGIC,
+        &[capture::MAGIC, b"xyz"].concat(),
     ] {
         std::fs::write(&file, bytes).unwrap();
         let error = capture::load(&file).err().unwrap().to_string();
@@ -414,7 +414,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let mut packed = b"COHORT-SCAN 2\n".to_vec();
+        let mut packed = capture::MAGIC.to_vec();
         let mut writer = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
         std::io::Write::write_all(&mut writer, &bytes).unwrap();
         writer.finish().unwrap();
@@ -446,7 +446,7 @@ thread_local! {
         capture::save(&scan(dir.path()), &file).unwrap();
         let packed = std::fs::read(&file).unwrap();
         let mut bytes = Vec::new();
-        let mut reader = flate2::read::GzDecoder::new(&packed[14..]);
+        let mut reader = flate2::read::GzDecoder::new(&packed[capture::MAGIC.len()..]);
         std::io::Read::read_to_end(&mut reader, &mut bytes).unwrap();
         bytes
     };

@@ -5,6 +5,7 @@ use super::report::{ContentReport, GroupReport, Report};
 use super::table::{shorten, size};
 use crate::lab::show::number;
 use cohort_snapshot::code::Sampled;
+use cohort_snapshot::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A titled table for people: what all forms with text are made of.
@@ -178,8 +179,12 @@ fn entries(group: &GroupReport) -> Part {
         part.row(label, &[count(value), percent(value as f64, total)]);
     }
     if let Some(active) = &entries.active {
+        let label = match active.by {
+            Watched::Frames => "active, known frame by frame",
+            Watched::Regions => "active, known region by region",
+        };
         for (label, value) in [
-            ("active", active.total),
+            (label, active.total),
             ("active and shareable, at least", active.shareable_low),
             ("active and shareable, at most", active.shareable_high),
             ("active, about, if each is kept once", active.once),

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use args::{Command, Output, Reading, Select, Show};
 use cohort_snapshot::capture;
 use cohort_snapshot::content::Content;
+use cohort_snapshot::entries::Watched;
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::{Paths, group, process};
@@ -336,6 +337,15 @@ fn notes(report: &Report) -> String {
             table::size(cost.peak_bytes)
         ));
     }
+    text.push_str(match report.total.entries.active.map(|active| active.by) {
+        Some(Watched::Frames) => {
+            "Active entries: known frame by frame, from the kernel's idle page tracking.\n"
+        }
+        Some(Watched::Regions) => {
+            "Active entries: known region by region, as no idle page tracking is to be had here.\n"
+        }
+        None => "",
+    });
     if let Some(ratio) = report.consistency.pss_over_kernel {
         text.push_str(&format!(
             "Proportional set size: {:.2} % of what the kernel's smaps says.\n",

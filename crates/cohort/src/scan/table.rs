@@ -6,6 +6,7 @@ use super::args::Show;
 use super::report::{GroupReport, Report};
 use crate::lab::show::number;
 use anyhow::{Result, bail};
+use cohort_snapshot::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 const WIDTH: u16 = 100;
@@ -96,6 +97,8 @@ columns! {
     "pss", "the processes' share of it", Bytes, |g| g.proportional_bytes;
     "tables", "page tables of all levels, as the kernel counts them", Bytes, |g| g.table_bytes;
     "active", "entries used in the interval", SomeCount, |g| Some(g.entries.active?.total);
+    "active-frames", "1 if it is known which frames were used, 0 if only how many of each region",
+        SomeCount, |g| Some(f64::from(u8::from(g.entries.active?.by == Watched::Frames)));
     "active-least", "of those, shareable at least", SomeCount,
         |g| Some(g.entries.active?.shareable_low);
     "active-most", "of those, shareable at most", SomeCount,
