@@ -7,6 +7,7 @@
 
 use crate::Paths;
 use crate::model::Snapshot;
+use crate::process::Identity;
 use crate::region::Kind;
 use crate::word::SHARED;
 use hashbrown::{HashMap, HashSet};
@@ -51,7 +52,29 @@ pub struct Content {
     pub kinds: BTreeMap<Kind, u64>,
     /// By program.
     pub programs: Vec<Program>,
+    /// By process; not to be printed, as there may be many.
+    #[serde(skip)]
+    pub processes: BTreeMap<i32, Pages>,
 }
+
+/// Anonymous pages of a process, or of many, by what their contents are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Pages {
+    /// That were read.
+    pub mergeable: u64,
+    /// With a content that another frame has, too.
+    pub equal: u64,
+    /// Of those, with a copy at the same virtual page of another process.
+    pub same_address: u64,
+    /// Of those, pages of zeros.
+    pub zeros: u64,
+    /// That changed between hashing and comparing.
+    pub changed: u64,
+    /// That could not be read.
+    pub unreadable: u64,
+}
+
+add_fields!(Pages: mergeable, equal, same_address, zeros, changed, unreadable);
 
 /// The profile of a program: the virtual pages at which its processes have equal pages.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -80,11 +103,12 @@ impl Content {
             .map(|place| hash_process(snapshot, paths, place))
             .collect();
         let mut items = Vec::new();
-        for (some, unreadable) in read {
+        let mut each = vec![Pages::default(); snapshot.processes.len()];
+        for ((some, unreadable), pages) in read.into_iter().zip(&mut each) {
+            pages.mergeable = some.len() as u64;
+            pages.unreadable = unreadable;
             items.extend(some);
-            content.unreadable += unreadable;
         }
-        content.mergeable = items.len() as u64;
         let mut mergeable: HashMap<&str, HashSet<u64>> = HashMap::new();
         for item in &items {
             mergeable
@@ -100,18 +124,18 @@ impl Content {
             .collect();
         let mut profiles: HashMap<&str, HashSet<u64>> = HashMap::new();
         let zeros = xxh3_64(&vec![0; snapshot.page as usize]);
-        for group in &groups {
-            content.changed += group.len() as u64;
+        for item in candidates(&items) {
+            each[item.process as usize].changed += 1;
         }
-        content.changed = candidates(&items) - content.changed;
         for group in groups {
+            for item in &group {
+                each[item.process as usize].changed -= 1;
+            }
             let frames: HashSet<u64> = group.iter().map(|item| item.frame).collect();
             if frames.len() < 2 {
                 continue;
             }
-            content.equal += group.len() as u64;
             content.frames_saved += frames.len() as u64 - 1;
-            content.zeros += group.iter().filter(|item| item.hash == zeros).count() as u64;
             let mut places: HashMap<u64, u64> = HashMap::new();
             for item in &group {
                 *places.entry(item.page).or_default() += 1;
@@ -121,8 +145,24 @@ impl Content {
                     .insert(item.page);
                 *content.kinds.entry(kind(snapshot, item)).or_default() += 1;
             }
-            content.same_address += places.values().filter(|times| **times > 1).sum::<u64>();
+            for item in &group {
+                let pages = &mut each[item.process as usize];
+                pages.equal += 1;
+                pages.zeros += u64::from(item.hash == zeros);
+                pages.same_address += u64::from(places[&item.page] > 1);
+            }
         }
+        let mut all = Pages::default();
+        for (process, pages) in snapshot.processes.iter().zip(each) {
+            all += pages;
+            content.processes.insert(process.identity.pid, pages);
+        }
+        content.mergeable = all.mergeable;
+        content.equal = all.equal;
+        content.same_address = all.same_address;
+        content.zeros = all.zeros;
+        content.changed = all.changed;
+        content.unreadable = all.unreadable;
         content.programs = programs(&mergeable, &profiles);
         content
     }
@@ -166,7 +206,11 @@ pub fn jaccard(a: &HashSet<u64>, b: &HashSet<u64>) -> f64 {
 }
 
 fn program<'a>(snapshot: &'a Snapshot, item: &Item) -> &'a str {
-    let identity = &snapshot.processes[item.process as usize].identity;
+    program_of(&snapshot.processes[item.process as usize].identity)
+}
+
+/// What a program is known by.
+pub fn program_of(identity: &Identity) -> &str {
     if identity.exe.is_empty() {
         &identity.name
     } else {
@@ -183,12 +227,11 @@ fn kind(snapshot: &Snapshot, item: &Item) -> Kind {
 }
 
 /// Pages whose hash another frame has.
-fn candidates(items: &[Item]) -> u64 {
+fn candidates(items: &[Item]) -> impl Iterator<Item = &Item> {
     items
         .chunk_by(|a, b| a.hash == b.hash)
         .filter(|group| group.first().map(|item| item.frame) != group.last().map(|i| i.frame))
-        .map(|group| group.len() as u64)
-        .sum()
+        .flatten()
 }
 
 fn programs(

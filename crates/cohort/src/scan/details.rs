@@ -120,15 +120,9 @@ fn content(report: &Report, found: &ContentReport) -> Vec<Part> {
         &heading,
     );
     for program in last.programs.iter().take(12) {
-        let looks = found.stability.iter().flatten();
-        let alike: Vec<f64> = looks
-            .filter(|(name, _)| *name == program.name)
-            .map(|(_, alike)| *alike)
-            .collect();
-        let stability = match alike.is_empty() {
-            true => "-".into(),
-            false => format!("{:.2}", alike.iter().sum::<f64>() / alike.len() as f64),
-        };
+        let stability = found
+            .stability_of(&program.name)
+            .map_or("-".into(), |alike| format!("{alike:.2}"));
         programs.row(
             &shorten(&program.name, 26),
             &[

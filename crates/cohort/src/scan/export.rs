@@ -319,10 +319,30 @@ mod tests {
     }
 
     #[test]
+    fn csv_has_what_was_found_in_contents() {
+        let mut report = report();
+        report.groups[0].name = "x".into();
+        let names = "group,merge-read,merge-equal,merge-frees,merge-profile,merge-stability";
+        let show = Show {
+            columns: names.split(',').map(String::from).collect(),
+            totals: true,
+            ..Show::default()
+        };
+        // Nothing was asked for: empty, and no zeros.
+        let text = csv(&report, &show).unwrap();
+        assert_eq!(text, format!("{names}\r\nx,,,,,\r\nall,,,,,\r\n"));
+        report.add_content(crate::scan::report::tests::content());
+        let text = csv(&report, &show).unwrap();
+        // The third process is in no group, and a frame that is freed is no group's alone.
+        let expected = format!("{names}\r\nx,8,4,,4,0.5\r\nall,8,4,12288,4,0.5\r\n");
+        assert_eq!(text, expected);
+    }
+
+    #[test]
     fn openmetrics_is_what_its_readers_take() {
         let mut report = report();
         report.groups[0].name = "a\"b\\c\nd".into();
-        report.content = Some(crate::scan::report::tests::content());
+        report.add_content(crate::scan::report::tests::content());
         report.total.code.sampled = Some(cohort_snapshot::code::Sampled {
             kernel: 77,
             ..Default::default()
@@ -331,6 +351,7 @@ mod tests {
         for line in [
             "cohort_scan_samples_kernel{scope=\"all\",group=\"all\"} 77\n",
             "cohort_scan_content_pages{state=\"equal\"} 5\n",
+            "cohort_scan_merge_equal{scope=\"all\",group=\"all\"} 4\n",
             "cohort_scan_content_freed_bytes 12288\n",
             "cohort_scan_content_stability{program=\"/bin/x\",look=\"2\"} 0.5\n",
             "cohort_scan_content_similarity{program=\"/bin/x\",other=\"/bin/y\"} 0.25\n",

@@ -119,7 +119,9 @@ fn once(args: &Args, watching: bool) -> Result<ExitCode> {
         report.consistency.pss_over_kernel = pss_over_kernel(&snapshot, &paths);
     }
     if args.looking.content {
-        report.content = Some(contents(snapshot, args, &paths)?);
+        report.add_content(contents(snapshot, args, &paths)?);
+        // By what is known only now, if that was asked for.
+        table::sort(&mut report.groups, &args.show)?;
         report.cost = Some(cost_of(started, &report));
         print(render(&report, &args.show, watching)?)?;
         return Ok(verdict_of(report.frames, report.sampling.as_ref()));

@@ -3,7 +3,7 @@
 
 use super::sections::{self, CodeReport, FillReport, RegionReport, Windows};
 use cohort_snapshot::code::Zygotes;
-use cohort_snapshot::content::Content;
+use cohort_snapshot::content::{self, Content, Pages, Program};
 use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
 use cohort_snapshot::group::Group;
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
@@ -103,6 +103,54 @@ pub struct GroupReport {
     pub larger_pages: Vec<FillReport>,
     /// Files and kinds of memory with most pages.
     pub regions: Vec<RegionReport>,
+    /// Pages that are equal in content, where contents were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merging: Option<Merging>,
+    /// The program of all members, if they have one.
+    #[serde(skip)]
+    pub program: Option<String>,
+}
+
+/// What merging would find in a group. A page is equal to one of any process, in the group or not.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Merging {
+    #[serde(flatten)]
+    pub pages: Pages,
+    /// Memory that merging would free; of all processes only, as a page freed is no group's alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freed_bytes: Option<u64>,
+    /// The profile of the program, where all members run one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+    /// How alike its profile was from look to look, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stability: Option<f64>,
+}
+
+impl ContentReport {
+    /// How alike a program's profile was to that of the look before, on average.
+    pub fn stability_of(&self, program: &str) -> Option<f64> {
+        let looks = self.stability.iter().flatten();
+        let alike: Vec<f64> = looks
+            .filter(|(name, _)| name == program)
+            .map(|(_, alike)| *alike)
+            .collect();
+        (!alike.is_empty()).then(|| alike.iter().sum::<f64>() / alike.len() as f64)
+    }
+
+    /// What concerns a group.
+    fn of(&self, group: &GroupReport) -> Merging {
+        let mut merging = Merging::default();
+        for pid in &group.pids {
+            merging.pages += self.last.processes.get(pid).copied().unwrap_or_default();
+        }
+        if let Some(name) = &group.program {
+            let programs = &mut self.last.programs.iter();
+            merging.program = programs.find(|program| program.name == *name).cloned();
+            merging.stability = self.stability_of(name);
+        }
+        merging
+    }
 }
 
 /// Entries (BabelFish, Figure 9).
@@ -150,6 +198,18 @@ pub struct ForkReport {
 }
 
 impl Report {
+    /// Puts in what was found in the contents of pages.
+    pub fn add_content(&mut self, found: ContentReport) {
+        for group in &mut self.groups {
+            group.merging = Some(found.of(group));
+        }
+        self.total.merging = Some(Merging {
+            freed_bytes: Some(found.last.frames_saved * self.page_bytes),
+            ..found.of(&self.total)
+        });
+        self.content = Some(found);
+    }
+
     /// What is in `snapshot`, by `groups`.
     pub fn new(snapshot: &Snapshot, groups: &[Group]) -> Report {
         let zygotes = Zygotes::new(snapshot);
@@ -260,6 +320,13 @@ impl GroupReport {
             code: CodeReport::new(snapshot, zygotes, group),
             larger_pages: sections::fill(snapshot, group),
             regions: sections::regions(snapshot, group),
+            merging: None,
+            program: {
+                let mut names = members().map(|process| content::program_of(&process.identity));
+                let first = names.next();
+                let same = names.all(|name| Some(name) == first);
+                first.filter(|_| same).map(str::to_string)
+            },
         }
     }
 }
@@ -291,6 +358,7 @@ pub mod tests {
             name: "x (1)".into(),
             processes: 2,
             pids: vec![1, 2],
+            program: Some("/bin/x".into()),
             entries: EntriesReport {
                 total: 100,
                 classes: Entries {
@@ -352,14 +420,21 @@ pub mod tests {
 
     /// Contents that were looked at twice.
     pub fn content() -> ContentReport {
-        let mut program = cohort_snapshot::content::Program::default();
+        let mut program = Program::default();
         program.name = "/bin/x".into();
+        program.profile = 4;
+        let pages = |mergeable, equal| Pages {
+            mergeable,
+            equal,
+            ..Pages::default()
+        };
         ContentReport {
             last: Content {
                 mergeable: 9,
                 equal: 5,
                 frames_saved: 3,
                 programs: vec![program],
+                processes: [(1, pages(6, 3)), (2, pages(2, 1)), (9, pages(1, 1))].into(),
                 ..Content::default()
             },
             stability: vec![vec![("/bin/x".into(), 0.5)]],

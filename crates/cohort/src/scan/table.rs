@@ -46,6 +46,7 @@ macro_rules! columns {
     (@Count $value:expr) => { Value::Count($value as f64) };
     (@Bytes $value:expr) => { Value::Bytes($value) };
     (@Percent $value:expr) => { Value::Percent($value) };
+    (@SomeBytes $value:expr) => { $value.map_or(Value::None, Value::Bytes) };
     (@SomeCount $value:expr) => { $value.map_or(Value::None, Value::Count) };
     (@SomePercent $value:expr) => { $value.map_or(Value::None, Value::Percent) };
 }
@@ -138,6 +139,28 @@ columns! {
         |g| g.windows(|fill| fill.large.wasted_bytes);
     "spared-2m", "entries that they would spare", Count,
         |g| g.windows(|fill| fill.large.entries_saved);
+    "merge-read", "anonymous pages whose contents were read (--content)", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.mergeable as f64);
+    "merge-equal", "of those, equal to a page in another frame", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.equal as f64);
+    "merge-same-page", "of those, with a copy at the same virtual page", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.same_address as f64);
+    "merge-zeros", "equal pages that are zeros", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.zeros as f64);
+    "merge-changed", "pages that changed while they were compared", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.changed as f64);
+    "merge-unreadable", "anonymous pages that could not be read", SomeCount,
+        |g| Some(g.merging.as_ref()?.pages.unreadable as f64);
+    "merge-frees", "memory that merging would free, of all processes", SomeBytes,
+        |g| g.merging.as_ref()?.freed_bytes;
+    "merge-profile", "virtual pages that are likely to merge, of the one program", SomeCount,
+        |g| Some(g.merging.as_ref()?.program.as_ref()?.profile as f64);
+    "merge-skipped%", "what a scan by this profile would skip", SomePercent,
+        |g| Some(g.merging.as_ref()?.program.as_ref()?.skipped_percent);
+    "merge-in-vain%", "what a common profile would scan in vain", SomePercent,
+        |g| Some(g.merging.as_ref()?.program.as_ref()?.false_positive_percent);
+    "merge-stability", "how alike the profile was from look to look (Jaccard)", SomeCount,
+        |g| g.merging.as_ref()?.stability;
 }
 
 /// The columns shown when none are named.
