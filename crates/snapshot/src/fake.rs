@@ -47,6 +47,8 @@ pub struct FakeProcess {
     pub cgroup: String,
     /// By address.
     pub regions: Vec<FakeRegion>,
+    /// Bytes in a page; 0 for as many as this machine's have.
+    pub page: u64,
 }
 
 /// Writes a process below `root`.
@@ -67,7 +69,10 @@ pub fn write_process(root: &Path, process: &FakeProcess) -> io::Result<()> {
     };
     std::os::unix::fs::symlink(exe, link)?;
     let (mut maps, mut smaps) = (String::new(), String::new());
-    let page = crate::page_size();
+    let page = match process.page {
+        0 => crate::page_size(),
+        page => page,
+    };
     // Sparse: pages at high addresses take no room.
     let pagemap = File::create(dir.join("pagemap"))?;
     for region in &process.regions {

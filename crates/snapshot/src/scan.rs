@@ -54,6 +54,8 @@ pub enum Error {
 pub struct Options<'a> {
     /// Where /proc is.
     pub paths: Paths,
+    /// Bytes in a page of the machine that it is of; a table holds an eighth as many entries.
+    pub page: u64,
     /// Says which of all processes are wanted.
     #[allow(clippy::type_complexity)]
     pub select: &'a (dyn Fn(&[Identity]) -> Vec<bool> + Sync),
@@ -76,6 +78,7 @@ impl Options<'_> {
     pub fn all(paths: Paths) -> Options<'static> {
         Options {
             paths,
+            page: crate::page_size(),
             select: &|identities| vec![true; identities.len()],
             region: &|_, _| true,
             interval: 0.0,
@@ -117,7 +120,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         store: &store,
         region: options.region,
         files: &files,
-        page: crate::page_size(),
+        page: options.page,
         referenced: options.interval > 0.0,
         frames: own.visible,
         zero: own.zero,
@@ -156,7 +159,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     drop_doubles(&mut processes, &tables, &mut skipped);
     skipped.sort_by_key(|skip| skip.pid);
     if let Some(activity) = &activity {
-        forget_idle_code(&mut processes, &tables, activity);
+        forget_idle_code(&mut processes, &tables, options.page / 8, activity);
     }
 
     let ids = tables.ids();
@@ -169,7 +172,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         None
     };
     let mut stats = vec![frames::TableStats::default(); tables.bound()];
-    let slots = crate::page_size() / 8;
+    let slots = options.page / 8;
     let counted: Vec<_> = ids
         .par_iter()
         .map(|&id| frames::stats(tables.words(id), slots, map.as_ref(), own.zero))
@@ -188,7 +191,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         host: uname.host,
         kernel: uname.kernel,
         machine: uname.machine,
-        page: crate::page_size(),
+        page: options.page,
         frames,
         duration: reading.elapsed().as_secs_f64(),
         interval: options.interval,
@@ -228,7 +231,7 @@ fn watch_frames(
         store: &store,
         region: options.region,
         files: &files,
-        page: crate::page_size(),
+        page: options.page,
         referenced: false,
         frames: true,
         zero: own.zero,
@@ -243,13 +246,12 @@ fn watch_frames(
 }
 
 /// Leaves pages of code out that nobody used in the interval.
-fn forget_idle_code(processes: &mut [Process], tables: &Tables, activity: &Activity) {
+fn forget_idle_code(processes: &mut [Process], tables: &Tables, slots: u64, activity: &Activity) {
     processes.par_iter_mut().for_each(|process| {
         for run in &mut process.code {
             let Some(region) = process.regions.get(run.region as usize) else {
                 continue;
             };
-            let slots = crate::page_size() / 8;
             let first = process
                 .tables
                 .partition_point(|table| (tables.index(table.id) + 1) * slots <= region.start);

@@ -20,20 +20,30 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 fn scan(root: &Path) -> Snapshot {
-    scan::scan(&Options::all(Paths::new(root))).unwrap()
+    scan_of(root, page_size())
+}
+
+/// Of a machine with pages of so many bytes.
+fn scan_of(root: &Path, page: u64) -> Snapshot {
+    scan::scan(&Options {
+        page,
+        ..Options::all(Paths::new(root))
+    })
+    .unwrap()
 }
 
 fn count_all(snapshot: &Snapshot) -> Counts {
     entries::count(snapshot, &(0..snapshot.processes.len()).collect::<Vec<_>>())
 }
 
-const SLOTS: u64 = 512;
+/// Those of x86-64, and of arm64.
+const PAGES: [u64; 3] = [4096, 16384, 65536];
 
 /// Page, entry and permissions.
 type Table<'a> = Vec<(u64, u64, &'a str)>;
 
 /// Entries as (page, frame, perms) in sets and maps, tables as maps of them.
-fn naive(processes: &[FakeProcess]) -> (Entries, u64, u64, u64) {
+fn naive(processes: &[FakeProcess], slots: u64) -> (Entries, u64, u64, u64) {
     let mut times: BTreeMap<(u64, u64, &str), u64> = BTreeMap::new();
     let mut tables: Vec<BTreeMap<u64, Table>> = Vec::new();
     let each = |process: &FakeProcess, visit: &mut dyn FnMut(u64, u64, usize)| {
@@ -49,7 +59,7 @@ fn naive(processes: &[FakeProcess]) -> (Entries, u64, u64, u64) {
         let mut own: BTreeMap<u64, Table> = BTreeMap::new();
         each(process, &mut |page, entry, number| {
             let perms = process.regions[number].perms.as_str();
-            own.entry(page / SLOTS)
+            own.entry(page / slots)
                 .or_default()
                 .push((page, entry, perms));
             if entry & (raw::SWAP | raw::EXCLUSIVE) == 0 {
@@ -89,7 +99,7 @@ fn naive(processes: &[FakeProcess]) -> (Entries, u64, u64, u64) {
 }
 
 /// Regions at a few addresses, so that processes meet, with few frames, so that they agree.
-fn regions() -> impl Strategy<Value = Vec<FakeRegion>> {
+fn regions(slots: u64) -> impl Strategy<Value = Vec<FakeRegion>> {
     let perms = prop::sample::select(vec!["r-xp", "rw-p", "rw-s", "r--p"]);
     let entry = prop_oneof![
         3 => Just(0u64),
@@ -99,8 +109,8 @@ fn regions() -> impl Strategy<Value = Vec<FakeRegion>> {
         1 => (0u64..3).prop_map(|place| raw::SWAP | place << 5),
     ];
     let region = (perms, prop::collection::vec(entry, 1..40), 0u64..3);
-    prop::collection::vec(region, 1..5).prop_map(|parts| {
-        let mut start = 0x55_5000_01f0;
+    prop::collection::vec(region, 1..5).prop_map(move |parts| {
+        let mut start = 0x55_5000 * slots + slots - 16;
         parts
             .into_iter()
             .map(|(perms, entries, gap)| {
@@ -125,9 +135,11 @@ fn regions() -> impl Strategy<Value = Vec<FakeRegion>> {
 proptest! {
     #![proptest_config(cases(48))]
     #[test]
-    fn counts_are_those_of_a_naive_program(all in prop::collection::vec(regions(), 1..7)) {
-        // Made for tables of 512 entries.
-        if page_size() != 4096 { return Ok(()); }
+    fn counts_are_those_of_a_naive_program((page, all) in
+        prop::sample::select(PAGES.to_vec()).prop_flat_map(|page| {
+            (Just(page), prop::collection::vec(regions(page / 8), 1..7))
+        })
+    ) {
         let processes: Vec<FakeProcess> = all
             .into_iter()
             .enumerate()
@@ -137,6 +149,7 @@ proptest! {
                 name: "x".into(),
                 exe: "/bin/x".into(),
                 regions,
+                page,
                 ..FakeProcess::default()
             })
             .collect();
@@ -145,11 +158,11 @@ proptest! {
             fake::write_process(dir.path(), process).unwrap();
         }
         fake::write_frames(dir.path(), &[(0, 1); 16]).unwrap();
-        let snapshot = scan(dir.path());
+        let snapshot = scan_of(dir.path(), page);
         // Two processes with equal pages that are mapped once are one address space.
         prop_assume!(snapshot.skipped.is_empty());
         let counts = count_all(&snapshot);
-        let (entries, distinct, identical, different) = naive(&processes);
+        let (entries, distinct, identical, different) = naive(&processes, page / 8);
         prop_assert_eq!(counts.entries, entries);
         prop_assert_eq!(counts.distinct, distinct);
         prop_assert_eq!(counts.ptps.identical, identical);
@@ -163,10 +176,12 @@ proptest! {
 
 #[test]
 fn a_huge_page_is_one_entry() {
-    let entries: Vec<u64> = (0..SLOTS)
-        .map(|n| raw::PRESENT | raw::EXCLUSIVE | (1024 + n))
-        .collect();
-    for (huge_bytes, huge, small) in [(2 << 20, 1, 0), (0, 0, SLOTS)] {
+    for (page, is) in PAGES
+        .iter()
+        .flat_map(|page| [(*page, true), (*page, false)])
+    {
+        let slots = page / 8;
+        let (huge, small) = if is { (1, 0) } else { (0, slots) };
         let dir = tempfile::tempdir().unwrap();
         fake::write_process(
             dir.path(),
@@ -174,27 +189,121 @@ fn a_huge_page_is_one_entry() {
                 pid: 7,
                 name: "x".into(),
                 regions: vec![FakeRegion {
-                    start: 4 * SLOTS,
-                    end: 5 * SLOTS,
+                    start: 4 * slots,
+                    end: 5 * slots,
                     perms: "rw-p".into(),
-                    entries: entries.clone(),
-                    huge_bytes,
+                    entries: (0..slots)
+                        .map(|n| raw::PRESENT | raw::EXCLUSIVE | (2 * slots + n))
+                        .collect(),
+                    huge_bytes: huge * slots * page,
                     ..FakeRegion::default()
                 }],
+                page,
                 ..FakeProcess::default()
             },
         )
         .unwrap();
         fake::write_frames(dir.path(), &[(0, 1)]).unwrap();
-        let snapshot = scan(dir.path());
+        let snapshot = scan_of(dir.path(), page);
         let counts = count_all(&snapshot);
         assert_eq!(
             (counts.entries.huge, counts.entries.unshareable),
             (huge, small)
         );
-        assert_eq!(counts.resident, SLOTS);
+        assert_eq!(counts.resident, slots);
         assert_eq!(counts.ptps.tables, small.min(1));
         assert_eq!(snapshot.processes[0].fork_copies, huge + small);
+        // A huge page needs no larger ones.
+        let region = &snapshot.processes[0].regions[0];
+        let windows = (region.small_windows.into(), region.large_windows.into());
+        let in_table = |bytes: u64| small.min(1) * slots * page / bytes;
+        assert_eq!(windows, (in_table(64 << 10), in_table(2 << 20)));
+    }
+}
+
+#[test]
+fn larger_pages_and_faults_are_windows_of_bytes() {
+    for page in PAGES {
+        // In 2 MB of a file one page of each 64 KB.
+        let step = (64 << 10) / page;
+        let region = FakeRegion {
+            start: 3 * page / 8,
+            end: 4 * page / 8,
+            perms: "r--p".into(),
+            inode: 8,
+            path: "/lib/w.so".into(),
+            entries: (0..(2 << 20) / page)
+                .map(|place| match place % step {
+                    0 => raw::PRESENT | raw::FILE | (1 + place),
+                    _ => 0,
+                })
+                .collect(),
+            ..FakeRegion::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let process = FakeProcess {
+            pid: 7,
+            name: "w".into(),
+            regions: vec![region],
+            page,
+            ..FakeProcess::default()
+        };
+        fake::write_process(dir.path(), &process).unwrap();
+        fake::write_frames(dir.path(), &[(0, 1); 600]).unwrap();
+        let snapshot = scan_of(dir.path(), page);
+        let found = &snapshot.processes[0];
+        let region = &found.regions[0];
+        assert_eq!((region.small_windows, region.large_windows), (32, 1));
+        let fill = &found.fill[0].1;
+        assert_eq!(fill.small[(page >> 12) as usize], 32);
+        assert_eq!(fill.large[((32 * page * 16) >> 21) as usize], 1);
+        assert_eq!((found.fork_leaves, found.fork_faults), (32, 32));
+        assert_eq!(count_all(&snapshot).ptps.tables, 1);
+    }
+}
+
+#[test]
+fn upper_tables_reach_as_far_as_pages_let_them() {
+    for (page, tables) in PAGES.iter().flat_map(|page| [(*page, 32), (*page, 31)]) {
+        let slots = page / 8;
+        let dir = tempfile::tempdir().unwrap();
+        for pid in [40, 41] {
+            let code = FakeRegion {
+                start: 1,
+                end: 2,
+                perms: "r--p".into(),
+                entries: vec![raw::PRESENT | 9],
+                ..FakeRegion::default()
+            };
+            // At the end of what one upper table covers.
+            let shared = FakeRegion {
+                start: 2 * slots * slots - tables * slots,
+                end: 2 * slots * slots,
+                perms: "rw-s".into(),
+                inode: 5,
+                path: "/dev/shm/x".into(),
+                entries: vec![raw::PRESENT | raw::FILE | 5],
+                ..FakeRegion::default()
+            };
+            let process = FakeProcess {
+                pid,
+                ppid: if pid == 40 { 1 } else { 40 },
+                name: "u".into(),
+                exe: "/bin/u".into(),
+                regions: vec![code, shared],
+                page,
+                ..FakeProcess::default()
+            };
+            fake::write_process(dir.path(), &process).unwrap();
+        }
+        fake::write_frames(dir.path(), &[(0, 2); 16]).unwrap();
+        let ptps = count_all(&scan_of(dir.path(), page)).ptps;
+        assert_eq!(ptps.tables, 4);
+        assert_eq!(
+            ptps.uppers_saved,
+            u64::from(tables == 32),
+            "{page} {tables}"
+        );
     }
 }
 
@@ -290,7 +399,8 @@ proptest! {
 }
 
 /// A small machine: a tree of two that shares a library, with a swapped page and a huge one.
-fn small_machine(root: &Path) {
+fn small_machine(root: &Path, page: u64) {
+    let slots = page / 8;
     let library = FakeRegion {
         start: 0x7f00_0000,
         end: 0x7f00_0010,
@@ -313,13 +423,13 @@ fn small_machine(root: &Path) {
         ..FakeRegion::default()
     };
     let huge = FakeRegion {
-        start: 8 * SLOTS,
-        end: 9 * SLOTS,
+        start: 8 * slots,
+        end: 9 * slots,
         perms: "rw-p".into(),
-        entries: (0..SLOTS)
-            .map(|n| raw::PRESENT | raw::EXCLUSIVE | (2048 + n))
+        entries: (0..slots)
+            .map(|n| raw::PRESENT | raw::EXCLUSIVE | (slots + n))
             .collect(),
-        huge_bytes: 2 << 20,
+        huge_bytes: slots * page,
         ..FakeRegion::default()
     };
     for pid in [20, 21, 22] {
@@ -336,6 +446,7 @@ fn small_machine(root: &Path) {
             exe: "/bin/p".into(),
             cgroup: "/c".into(),
             regions,
+            page,
         };
         fake::write_process(root, &process).unwrap();
     }
@@ -345,13 +456,20 @@ fn small_machine(root: &Path) {
 
 #[test]
 fn a_capture_is_replayed_with_equal_results() {
+    for page in PAGES {
+        replay(page);
+    }
+}
+
+fn replay(page: u64) {
     let dir = tempfile::tempdir().unwrap();
-    small_machine(dir.path());
-    let taken = scan(dir.path());
+    small_machine(dir.path(), page);
+    let taken = scan_of(dir.path(), page);
     assert_eq!((taken.processes.len(), taken.skipped.len()), (3, 1));
     let file = dir.path().join("capture");
     capture::save(&taken, &file).unwrap();
     let loaded = capture::load(&file).unwrap();
+    assert_eq!((loaded.page, count_all(&taken).entries.huge), (page, 1));
     assert_eq!(count_all(&loaded), count_all(&taken));
     assert_eq!(
         entries::count(&loaded, &[1, 2]),
@@ -441,7 +559,7 @@ thread_local! {
     /// The unpacked bytes of a small machine's capture.
     static PACKED: Vec<u8> = {
         let dir = tempfile::tempdir().unwrap();
-        small_machine(dir.path());
+        small_machine(dir.path(), page_size());
         let file = dir.path().join("capture");
         capture::save(&scan(dir.path()), &file).unwrap();
         let packed = std::fs::read(&file).unwrap();

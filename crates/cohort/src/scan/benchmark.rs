@@ -136,8 +136,8 @@ fn fork(args: &Args) -> Result<Load> {
     let own = bytes * args.private / 100;
     let wanted = bytes + own * u64::from(args.processes);
     let free = available()?;
-    // Page tables of each child come on top: 1/512.
-    let wanted = wanted + bytes / 512 * u64::from(args.processes);
+    // Page tables of each child come on top: eight bytes a page.
+    let wanted = wanted + bytes / (page_size() / 8) * u64::from(args.processes);
     if wanted > free / 10 * 9 {
         bail!(
             "this load takes {}, and {} are free: ask for fewer --processes, --megabytes or \

@@ -242,7 +242,10 @@ fn ptps(report: &Report, group: &GroupReport) -> Part {
         ),
     );
     part.row(
-        "with code and data apart at 2 MB",
+        &format!(
+            "with code and data apart at {} MB",
+            (report.page_bytes * report.page_bytes / 8) >> 20
+        ),
         &row(
             ptps.apart,
             count(ptps.apart_identical),

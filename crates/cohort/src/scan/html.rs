@@ -97,9 +97,9 @@ fn figures(report: &Report) -> Vec<FigureResult> {
         .collect();
     if !code.is_empty() {
         figures.push(FigureResult {
-            title: "Windows of 64 KB by pages that are missing in them".into(),
+            title: "Windows of 64 KB by how much is missing in them".into(),
             kind: Kind::Line,
-            x_label: "pages of 4 KB that are missing, at most".into(),
+            x_label: "sixteenths that are missing, at most".into(),
             y_label: "% of windows".into(),
             log: false,
             x: (0..16)

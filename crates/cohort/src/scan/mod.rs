@@ -189,6 +189,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     }
     let snapshot = scan::scan(&Options {
         paths: paths(reading),
+        page: cohort_snapshot::page_size(),
         select: &|identities| select.wanted(identities, &uids),
         region: &|backing, _| {
             let mapping = select.mapping.as_ref();
