@@ -5,8 +5,15 @@ use crate::Paths;
 use procfs::process::{MemoryMap, MemoryMaps, Stat, Status};
 use procfs::{FromBufRead, FromRead, ProcError, ProcResult, ProcessCGroups};
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::panic::AssertUnwindSafe;
+
+/// Bytes of a file of a process that are read at once; most are smaller, and the kernel gives no
+/// more than a page of the long ones.
+const PIECE: usize = 16 << 10;
+/// A kernel thread, in the flags of stat (PF_KTHREAD in include/linux/sched.h).
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 /// Who a process is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,10 +105,13 @@ pub fn list(paths: &Paths) -> io::Result<Vec<i32>> {
 /// Reads who `pid` is; `None` for a kernel thread, which has no memory of its own.
 pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
     let stat = stat(paths, pid)?;
+    if stat.flags & KERNEL_THREAD != 0 {
+        return Ok(None);
+    }
     let status = read(paths, pid, "status")?;
     let text = String::from_utf8_lossy(&status);
     let status = parse("status", || Status::from_buf_read(text.as_bytes()))?;
-    // Kernel threads have no VmSize, and neither has a process that has ended and is not reaped.
+    // Who has ended and is not reaped has no VmSize any more.
     if status.vmsize.is_none() {
         return match stat.state {
             'Z' | 'X' => Err(Reason::Vanished),
@@ -193,8 +203,19 @@ pub fn rollup(paths: &Paths, pid: i32) -> Result<std::collections::HashMap<Strin
         .unwrap_or_default())
 }
 
+/// Reads a file of a process. The kernel gives no size for these, so that `std::fs::read` would
+/// ask for it in vain and begin with small pieces: five times the system calls.
 fn read(paths: &Paths, pid: i32, file: &str) -> Result<Vec<u8>, Reason> {
-    Ok(std::fs::read(paths.pid(pid).join(file))?)
+    let mut file = File::open(paths.pid(pid).join(file))?;
+    let (mut bytes, mut piece) = (Vec::new(), [0; PIECE]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn cgroup_of(groups: ProcessCGroups) -> String {
@@ -222,6 +243,30 @@ mod tests {
         assert_eq!(me.exe, std::env::current_exe().unwrap().to_string_lossy());
         assert!(me.table_bytes > 0);
         assert!(list(&paths).unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn a_kernel_thread_is_known_from_its_stat() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::new(dir.path());
+        std::fs::create_dir(paths.pid(2)).unwrap();
+        let zeros = "0 ".repeat(43);
+        for (flags, found) in [("2129984", Ok(None)), ("4194304", Err(Reason::Vanished))] {
+            let stat = format!("2 (kthreadd) S 0 0 0 0 -1 {flags} {zeros}\n");
+            std::fs::write(paths.pid(2).join("stat"), stat).unwrap();
+            // There is no status to look at.
+            assert_eq!(identity(&paths, 2), found);
+        }
+    }
+
+    #[test]
+    fn long_files_are_read_to_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::new(dir.path());
+        std::fs::create_dir(paths.pid(5)).unwrap();
+        let bytes: Vec<u8> = (0..3 * PIECE + 7).map(|place| place as u8).collect();
+        std::fs::write(paths.pid(5).join("maps"), &bytes).unwrap();
+        assert_eq!(maps(&paths, 5), Ok(bytes));
     }
 
     #[test]
