@@ -89,6 +89,13 @@ pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
         path: path.display().to_string(),
         source,
     };
+    // A device would be replaced by the file that takes its name.
+    if std::fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
+        return Err(fail(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is there, and is no plain file",
+        )));
+    }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);

@@ -25,9 +25,11 @@ use cohort_snapshot::scan::{self, Options};
 use cohort_snapshot::{Paths, group, process};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{ContentReport, Cost, Report};
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Page frames could not be seen, or processors not be sampled (EX_NOPERM of sysexits.h).
@@ -118,7 +120,14 @@ fn once(args: &Args, watching: bool) -> Result<ExitCode> {
     if args.reading.check {
         report.consistency.pss_over_kernel = pss_over_kernel(&snapshot, &paths);
     }
-    if args.looking.content {
+    let hidden = snapshot.frames == Frames::Hidden;
+    if args.looking.content && hidden {
+        eprintln!(
+            "cohort: contents were not looked at, as copies cannot be told from pages that are \
+             shared already; run it as root"
+        );
+    }
+    if args.looking.content && !hidden {
         report.add_content(contents(snapshot, args, &paths)?);
         // By what is known only now, if that was asked for.
         table::sort(&mut report.groups, &args.show)?;
@@ -133,12 +142,6 @@ fn once(args: &Args, watching: bool) -> Result<ExitCode> {
 
 /// Looks at contents as often as asked, each time at a fresh snapshot.
 fn contents(first: Snapshot, args: &Args, paths: &Paths) -> Result<ContentReport> {
-    if first.frames == Frames::Hidden {
-        bail!(
-            "--content needs to see page frames, to tell copies from pages that are shared already: \
-             run it as root"
-        );
-    }
     let mut found = ContentReport {
         last: Content::read(&first, paths),
         ..ContentReport::default()
@@ -179,6 +182,7 @@ fn paths(reading: &Reading) -> Paths {
 /// Scans what is selected.
 fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let uids = select.uids()?;
+    let known = Mutex::new(HashSet::new());
     let bar = ProgressBar::hidden();
     if std::io::stderr().is_terminal() {
         bar.set_style(
@@ -190,7 +194,12 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let snapshot = scan::scan(&Options {
         paths: paths(reading),
         page: cohort_snapshot::page_size(),
-        select: &|identities| select.wanted(identities, &uids),
+        select: &|identities| {
+            if let Ok(mut known) = known.lock() {
+                known.extend(identities.iter().map(|identity| identity.pid));
+            }
+            select.wanted(identities, &uids)
+        },
         region: &|backing, _| {
             let mapping = select.mapping.as_ref();
             mapping.is_none_or(|mapping| mapping.is_match(&backing.path))
@@ -205,10 +214,23 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     });
     bar.finish_and_clear();
     let mut snapshot = snapshot?;
+    for pid in select.pid.iter().chain(&select.tree) {
+        if !known.lock().is_ok_and(|known| known.contains(pid))
+            && snapshot.skipped.iter().all(|skip| skip.pid != *pid)
+        {
+            eprintln!("cohort: there is no process {pid}, or it is a thread of the kernel");
+            snapshot.skipped.push(process::Skipped {
+                pid: *pid,
+                name: String::new(),
+                reason: process::Reason::Vanished,
+            });
+        }
+    }
+    let asked = |pid: i32| select.pid.contains(&pid) || select.tree.contains(&pid);
     let selected: Vec<_> = snapshot
         .skipped
         .iter()
-        .filter(|skip| select.pid.contains(&skip.pid))
+        .filter(|skip| asked(skip.pid))
         .collect();
     if snapshot.processes.is_empty() {
         let why = match selected.first() {
@@ -229,14 +251,14 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         let named = |skip: &process::Skipped| !skip.name.is_empty();
         snapshot
             .skipped
-            .retain(|skip| named(skip) || select.pid.contains(&skip.pid));
+            .retain(|skip| named(skip) || asked(skip.pid));
     }
     Ok(snapshot)
 }
 
 fn reason(reason: &process::Reason) -> String {
     match reason {
-        process::Reason::Vanished => "vanished".into(),
+        process::Reason::Vanished => "is not there, or not any more".into(),
         process::Reason::Refused => "may not be read: run it as root".into(),
         process::Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
         process::Reason::Unreadable(why) => format!("could not be read: {why}"),
