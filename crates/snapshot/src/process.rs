@@ -111,6 +111,10 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
     let status = read(paths, pid, "status")?;
     let text = String::from_utf8_lossy(&status);
     let status = parse("status", || Status::from_buf_read(text.as_bytes()))?;
+    // A thread has a directory, too, that is not in the list of processes.
+    if status.tgid != pid {
+        return Err(Reason::Vanished);
+    }
     // Who has ended and is not reaped has no VmSize any more.
     if status.vmsize.is_none() {
         return match stat.state {
@@ -257,6 +261,19 @@ mod tests {
             // There is no status to look at.
             assert_eq!(identity(&paths, 2), found);
         }
+    }
+
+    #[test]
+    fn a_thread_is_no_process() {
+        let paths = Paths::default();
+        let pid = std::process::id() as i32;
+        // SAFETY: no memory is involved.
+        let thread = || unsafe { libc::gettid() };
+        let thread = std::thread::spawn(move || (thread(), identity(&Paths::default(), thread())));
+        let (number, found) = thread.join().unwrap();
+        assert_ne!(number, pid);
+        assert_eq!(found, Err(Reason::Vanished));
+        assert!(identity(&paths, pid).unwrap().is_some());
     }
 
     #[test]

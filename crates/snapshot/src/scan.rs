@@ -56,7 +56,10 @@ pub struct Options<'a> {
     pub paths: Paths,
     /// Bytes in a page of the machine that it is of; a table holds an eighth as many entries.
     pub page: u64,
-    /// Says which of all processes are wanted.
+    /// Numbers of the processes to look at; all if there is no list. What is not in it costs
+    /// nothing.
+    pub only: Option<&'a [i32]>,
+    /// Says which of those processes are wanted.
     #[allow(clippy::type_complexity)]
     pub select: &'a (dyn Fn(&[Identity]) -> Vec<bool> + Sync),
     /// Says which regions are wanted, from what they map and the bytes that they cover.
@@ -79,6 +82,7 @@ impl Options<'_> {
         Options {
             paths,
             page: crate::page_size(),
+            only: None,
             select: &|identities| vec![true; identities.len()],
             region: &|_, _| true,
             interval: 0.0,
@@ -95,7 +99,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     let time = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let (identities, mut skipped) = identities(paths)?;
+    let (identities, mut skipped) = identities(paths, options.only)?;
     let wanted = (options.select)(&identities);
     let wanted: Vec<Identity> = identities
         .into_iter()
@@ -304,11 +308,19 @@ fn wait(interval: f64, seconds: f64) -> Option<(Sampling, BTreeMap<i32, samples:
     Some((sampling, found))
 }
 
-fn identities(paths: &Paths) -> Result<(Vec<Identity>, Vec<Skipped>), Error> {
-    let pids = process::list(paths).map_err(|source| Error::List {
-        path: paths.proc().display().to_string(),
-        source,
-    })?;
+fn identities(paths: &Paths, only: Option<&[i32]>) -> Result<(Vec<Identity>, Vec<Skipped>), Error> {
+    let pids = match only {
+        Some(only) => {
+            let mut pids = only.to_vec();
+            pids.sort_unstable();
+            pids.dedup();
+            pids
+        }
+        None => process::list(paths).map_err(|source| Error::List {
+            path: paths.proc().display().to_string(),
+            source,
+        })?,
+    };
     let (mut identities, mut skipped) = (Vec::new(), Vec::new());
     for pid in pids {
         // The scan itself would only count its own memory.

@@ -212,7 +212,7 @@ fn fork(args: &Args) -> Result<Load> {
 
 fn take(load: &Load) -> Result<Snapshot> {
     Ok(scan::scan(&Options {
-        select: &|all| all.iter().map(|who| load.0.contains(&who.pid)).collect(),
+        only: Some(&load.0),
         ..Options::all(Paths::default())
     })?)
 }

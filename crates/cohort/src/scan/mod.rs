@@ -194,6 +194,8 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let snapshot = scan::scan(&Options {
         paths: paths(reading),
         page: cohort_snapshot::page_size(),
+        // A tree is found from the parents of all.
+        only: (!select.pid.is_empty() && select.tree.is_empty()).then_some(&select.pid[..]),
         select: &|identities| {
             if let Ok(mut known) = known.lock() {
                 known.extend(identities.iter().map(|identity| identity.pid));
@@ -218,7 +220,6 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         if !known.lock().is_ok_and(|known| known.contains(pid))
             && snapshot.skipped.iter().all(|skip| skip.pid != *pid)
         {
-            eprintln!("cohort: there is no process {pid}, or it is a thread of the kernel");
             snapshot.skipped.push(process::Skipped {
                 pid: *pid,
                 name: String::new(),
@@ -246,6 +247,9 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         };
         bail!("no process was read{why}");
     }
+    for skip in selected {
+        eprintln!("cohort: process {} {}", skip.pid, reason(&skip.reason));
+    }
     if !select.all() {
         // Who had no name yet was not selected either, unless by number.
         let named = |skip: &process::Skipped| !skip.name.is_empty();
@@ -258,7 +262,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
 
 fn reason(reason: &process::Reason) -> String {
     match reason {
-        process::Reason::Vanished => "is not there, or not any more".into(),
+        process::Reason::Vanished => "is not there (any more), or is a thread".into(),
         process::Reason::Refused => "may not be read: run it as root".into(),
         process::Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
         process::Reason::Unreadable(why) => format!("could not be read: {why}"),
