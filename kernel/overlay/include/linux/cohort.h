@@ -36,6 +36,10 @@ enum cohort_cause {
 	COHORT_CHANGE,
 };
 
+unsigned long cohort_get_unmapped_area(struct file *file, unsigned long addr,
+				       unsigned long len, unsigned long pgoff,
+				       unsigned long flags);
+
 #ifdef CONFIG_COHORT
 
 #include <asm/cohort.h>
@@ -213,19 +217,11 @@ static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 	return mm_cohort_upper(mm) && __cohort_install(pmd, pte);
 }
 
-unsigned long __cohort_unmapped_area(struct file *file, unsigned long addr,
-				     unsigned long len, unsigned long pgoff,
-				     unsigned long flags, vm_flags_t vm_flags);
-
-/* A place for shared memory that fills gigabytes, 0 for any. */
-static inline unsigned long
-cohort_unmapped_area(struct mm_struct *mm, struct file *file,
-		     unsigned long addr, unsigned long len, unsigned long pgoff,
-		     unsigned long flags, vm_flags_t vm_flags)
+/* Who finds a place for memory that has somebody to find one. */
+static inline typeof(cohort_get_unmapped_area) *
+cohort_area(typeof(cohort_get_unmapped_area) *get_area)
 {
-	if (!cohort_active() || !cohort_member(mm))
-		return 0;
-	return __cohort_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
+	return cohort_active() ? cohort_get_unmapped_area : get_area;
 }
 
 /* Does the entry lie in a shared table, in which no huge page is mapped? */
@@ -568,12 +564,10 @@ static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
 	return false;
 }
 
-static inline unsigned long
-cohort_unmapped_area(struct mm_struct *mm, struct file *file,
-		     unsigned long addr, unsigned long len, unsigned long pgoff,
-		     unsigned long flags, vm_flags_t vm_flags)
+static inline typeof(cohort_get_unmapped_area) *
+cohort_area(typeof(cohort_get_unmapped_area) *get_area)
 {
-	return 0;
+	return get_area;
 }
 
 static inline int cohort_unshare_tables(struct mm_struct *mm,

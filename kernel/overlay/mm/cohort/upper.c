@@ -524,24 +524,10 @@ int __cohort_madvise(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
-/**
- * __cohort_unmapped_area() - where to map a large piece of shared memory
- * @file: the file, or NULL for anonymous shared memory
- * @addr: where the caller would like it, 0 if anywhere
- * @len: bytes
- * @pgoff: where in the file
- * @flags: MAP_*
- * @vm_flags: VM_* that matter for the place
- *
- * At the beginning of a gigabyte, so that as many PMD tables as can be have
- * nothing else in their range. That costs 18 of the bits by which the address is
- * random; all members of a cohort have the same layout anyway.
- *
- * Return: the address; 0 to look for one as ever.
- */
-unsigned long __cohort_unmapped_area(struct file *file, unsigned long addr,
-				     unsigned long len, unsigned long pgoff,
-				     unsigned long flags, vm_flags_t vm_flags)
+/* A place for memory that fills gigabytes, 0 for any. */
+static unsigned long place_of(struct file *file, unsigned long addr,
+			      unsigned long len, unsigned long pgoff,
+			      unsigned long flags)
 {
 	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
 	    (flags & MAP_FIXED) || in_compat_syscall())
@@ -550,12 +536,40 @@ unsigned long __cohort_unmapped_area(struct file *file, unsigned long addr,
 	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
 		return 0;
 	/* Who has a way of its own knows why; what is known may be aligned. */
-	if (file && file->f_op->get_unmapped_area &&
-	    file->f_op->get_unmapped_area != thp_get_unmapped_area &&
+	if (file && file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 	    !shmem_file(file))
 		return 0;
-	addr = mm_get_unmapped_area_vmflags(current->mm, file, 0,
-					    len + PUD_SIZE, pgoff, flags,
-					    vm_flags);
+	addr = mm_get_unmapped_area(current->mm, file, 0, len + PUD_SIZE, pgoff,
+				    flags);
 	return IS_ERR_VALUE(addr) ? 0 : ALIGN(addr, PUD_SIZE);
+}
+
+/**
+ * cohort_get_unmapped_area() - where to map a large piece of shared memory
+ * @file: a file with a way to find a place, or NULL for anonymous shared memory
+ * @addr: where the caller would like it, 0 if anywhere
+ * @len: bytes
+ * @pgoff: where in the file
+ * @flags: MAP_*
+ *
+ * At the beginning of a gigabyte, so that as many PMD tables as can be have
+ * nothing else in their range. That costs 18 of the bits by which the address is
+ * random; all members of a cohort have the same layout anyway.
+ *
+ * Return: the address, or -ENOMEM and the like.
+ */
+unsigned long cohort_get_unmapped_area(struct file *file, unsigned long addr,
+				       unsigned long len, unsigned long pgoff,
+				       unsigned long flags)
+{
+	unsigned long place = 0;
+
+	if (cohort_member(current->mm))
+		place = place_of(file, addr, len, pgoff, flags);
+	if (place)
+		return place;
+	if (file)
+		return file->f_op->get_unmapped_area(file, addr, len, pgoff,
+						     flags);
+	return shmem_get_unmapped_area(NULL, addr, len, pgoff, flags);
 }
