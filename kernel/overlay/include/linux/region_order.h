@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A page size for each region: what the rest of the kernel calls.
+ *
+ * A region's order and policy are bits of its vm_flags, so that regions merge
+ * only if they are equal in them, and split, mremap and fork keep them without
+ * a line of code. Every hook begins with a test of a word that its caller has
+ * just read. See Documentation/mm/region-order.rst.
+ */
+#ifndef _LINUX_REGION_ORDER_H
+#define _LINUX_REGION_ORDER_H
+
+#include <linux/bits.h>
+#include <linux/compiler.h>
+#include <linux/err.h>
+#include <linux/mm_types.h>
+
+#include <uapi/linux/region_order.h>
+
+struct seq_file;
+struct vm_fault;
+
+#ifdef CONFIG_REGION_ORDER
+
+/* One more than the order: 0 says that none was asked for. */
+#define VM_ORDER_SHIFT	56
+#define VM_ORDER_MASK	(0xfUL << VM_ORDER_SHIFT)
+#define VM_ORDER_WAIT	BIT(60)
+#define VM_ORDER_COPY	BIT(61)
+#define VM_ORDER_FLAGS	(VM_ORDER_MASK | VM_ORDER_WAIT | VM_ORDER_COPY)
+/* larger than base pages: order 0 is stored as 1 */
+#define VM_ORDER_LARGE(flags) \
+	(((flags) & VM_ORDER_MASK) > (1UL << VM_ORDER_SHIFT))
+
+static inline bool region_has_order(vm_flags_t flags)
+{
+	return unlikely(flags & VM_ORDER_MASK);
+}
+
+/* Only for a region that has one. */
+static inline int region_order(vm_flags_t flags)
+{
+	return ((flags & VM_ORDER_MASK) >> VM_ORDER_SHIFT) - 1;
+}
+
+/* All orders that a region's pages may have; only for one that has an order. */
+static inline unsigned long region_orders(vm_flags_t flags)
+{
+	return GENMASK(region_order(flags), 0);
+}
+
+bool __region_order_advice(int advice);
+int __region_order_madvise(struct vm_area_struct *vma, int advice,
+			   unsigned long *vm_flags);
+vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
+				  vm_flags_t vm_flags);
+gfp_t region_order_gfp(vm_flags_t flags);
+bool __region_order_wait(struct vm_fault *vmf, int order);
+void __region_order_got(vm_flags_t flags, int order);
+bool __region_order_copy(struct vm_fault *vmf, struct folio *folio);
+bool __region_order_copy_pmd(struct vm_fault *vmf);
+void __region_order_show(struct seq_file *m, vm_flags_t flags);
+long region_order_prctl_set(unsigned long kinds, unsigned long advice);
+long region_order_prctl_get(unsigned long kind);
+
+/* Is that advice of this option's, and may it be given? */
+static inline bool region_order_advice(int advice)
+{
+	return __region_order_advice(advice);
+}
+
+static inline int region_order_madvise(struct vm_area_struct *vma, int advice,
+				       unsigned long *vm_flags)
+{
+	return __region_order_madvise(vma, advice, vm_flags);
+}
+
+/* Children and programs executed keep what the process asked for. */
+static inline void region_order_mm_init(struct mm_struct *mm,
+					struct mm_struct *oldmm)
+{
+	mm->region_orders = oldmm ? oldmm->region_orders : 0;
+}
+
+/* An exec that gives rights: the caller has no say in how its memory is had. */
+static inline void region_order_forget(struct mm_struct *mm)
+{
+	mm->region_orders = 0;
+}
+
+/* The flags of a new region of a kind (PR_ORDER_*), with the process's order. */
+static inline vm_flags_t region_order_default(struct mm_struct *mm,
+					      unsigned long kind,
+					      vm_flags_t vm_flags)
+{
+	if (likely(!mm->region_orders))
+		return vm_flags;
+	return __region_order_default(mm, kind, vm_flags);
+}
+
+/* Reads bring pages of the region's size too, rather than the page of zeros. */
+static inline bool region_order_fills(struct vm_area_struct *vma)
+{
+	return unlikely(VM_ORDER_LARGE(vma->vm_flags));
+}
+
+/*
+ * There was no page of that order. If the region waits for one, the lock that
+ * the fault holds is gone when this returns true, and the fault is to be tried
+ * again.
+ */
+static inline bool region_order_wait(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, int order)
+{
+	return unlikely(vma->vm_flags & VM_ORDER_WAIT) &&
+	       __region_order_wait(vmf, order);
+}
+
+#define REGION_ORDER_RETRY	ERR_PTR(-ERESTARTNOINTR)
+
+/* What the fault answers when no folio was allocated, see above. */
+static inline vm_fault_t region_order_error(struct folio *folio)
+{
+	return folio == REGION_ORDER_RETRY ? VM_FAULT_RETRY : 0;
+}
+
+static inline void region_order_got(struct vm_area_struct *vma, int order)
+{
+	if (region_has_order(vma->vm_flags))
+		__region_order_got(vma->vm_flags, order);
+}
+
+/*
+ * Copy on write by whole large pages, if the region asks for that. True if
+ * nothing is left to do; the reference to @folio is dropped then.
+ */
+static inline bool region_order_copy(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct folio *folio)
+{
+	return unlikely(vma->vm_flags & VM_ORDER_COPY) && folio &&
+	       __region_order_copy(vmf, folio);
+}
+
+/* The same for what a PMD maps. */
+static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
+					 struct vm_fault *vmf)
+{
+	return unlikely(vma->vm_flags & VM_ORDER_COPY) &&
+	       __region_order_copy_pmd(vmf);
+}
+
+static inline void region_order_show(struct seq_file *m,
+				     struct vm_area_struct *vma)
+{
+	if (region_has_order(vma->vm_flags))
+		__region_order_show(m, vma->vm_flags);
+}
+
+#else /* !CONFIG_REGION_ORDER */
+
+static inline bool region_has_order(vm_flags_t flags)
+{
+	return false;
+}
+
+static inline unsigned long region_orders(vm_flags_t flags)
+{
+	return 0;
+}
+
+static inline gfp_t region_order_gfp(vm_flags_t flags)
+{
+	return 0;
+}
+
+static inline bool region_order_advice(int advice)
+{
+	return false;
+}
+
+static inline int region_order_madvise(struct vm_area_struct *vma, int advice,
+				       unsigned long *vm_flags)
+{
+	return 0;
+}
+
+static inline void region_order_mm_init(struct mm_struct *mm,
+					struct mm_struct *oldmm)
+{
+}
+
+static inline void region_order_forget(struct mm_struct *mm)
+{
+}
+
+static inline vm_flags_t region_order_default(struct mm_struct *mm,
+					      unsigned long kind,
+					      vm_flags_t vm_flags)
+{
+	return vm_flags;
+}
+
+static inline bool region_order_fills(struct vm_area_struct *vma)
+{
+	return false;
+}
+
+static inline bool region_order_wait(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, int order)
+{
+	return false;
+}
+
+#define REGION_ORDER_RETRY	NULL
+
+static inline vm_fault_t region_order_error(struct folio *folio)
+{
+	return 0;
+}
+
+static inline void region_order_got(struct vm_area_struct *vma, int order)
+{
+}
+
+static inline bool region_order_copy(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct folio *folio)
+{
+	return false;
+}
+
+static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
+					 struct vm_fault *vmf)
+{
+	return false;
+}
+
+static inline void region_order_show(struct seq_file *m,
+				     struct vm_area_struct *vma)
+{
+}
+
+static inline long region_order_prctl_set(unsigned long kinds,
+					  unsigned long advice)
+{
+	return -EINVAL;
+}
+
+static inline long region_order_prctl_get(unsigned long kind)
+{
+	return -EINVAL;
+}
+
+#endif /* CONFIG_REGION_ORDER */
+
+#endif /* _LINUX_REGION_ORDER_H */

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A page size for each region: how it is asked for, kept and shown.
+ */
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/region_order.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+
+#include <uapi/linux/region_order.h>
+
+#define POLICIES	(MADV_ORDER_WAIT | MADV_ORDER_COPY)
+
+/* mm->region_orders has a byte for each kind: the bits from VM_ORDER_SHIFT on. */
+#define KINDS		(PR_ORDER_HEAP | PR_ORDER_ANON | PR_ORDER_STACK)
+#define KIND_SHIFT(kind)	(8 * __ffs(kind))
+#define KIND_BITS	(VM_ORDER_FLAGS >> VM_ORDER_SHIFT)
+
+static int advice_order(int advice)
+{
+	return advice >> MADV_ORDER_SHIFT;
+}
+
+/* The order must be one that anonymous memory may have on this machine. */
+static bool order_supported(int order)
+{
+	if (!order)
+		return true;
+	return order > 0 && order <= PMD_ORDER && !thp_disabled_by_hw() &&
+	       (THP_ORDERS_ALL_ANON & BIT(order));
+}
+
+/**
+ * __region_order_advice() - may this be given to madvise()?
+ * @advice: all of it
+ *
+ * Return: if it is an advice about the order that this machine can follow.
+ */
+bool __region_order_advice(int advice)
+{
+	int policy = advice & 0xff;
+
+	BUILD_BUG_ON(PMD_ORDER + 1 > (VM_ORDER_MASK >> VM_ORDER_SHIFT));
+
+	if (advice < 0 || (advice & 0xff00) != MADV_ORDER)
+		return false;
+	if (policy == MADV_ORDER_NONE)
+		return !advice_order(advice);
+	if (policy & ~POLICIES)
+		return false;
+	/* There is always a base page, or no memory at all. */
+	if (policy && !advice_order(advice))
+		return false;
+	return order_supported(advice_order(advice));
+}
+
+/* What an advice makes of a region's flags. */
+static vm_flags_t advice_flags(int advice)
+{
+	vm_flags_t flags;
+
+	if (advice & MADV_ORDER_NONE)
+		return 0;
+	flags = (vm_flags_t)(advice_order(advice) + 1) << VM_ORDER_SHIFT;
+	if (advice & MADV_ORDER_WAIT)
+		flags |= VM_ORDER_WAIT;
+	if (advice & MADV_ORDER_COPY)
+		flags |= VM_ORDER_COPY;
+	return flags;
+}
+
+static int flags_advice(vm_flags_t flags)
+{
+	int advice = MADV_ORDER;
+
+	if (!region_has_order(flags))
+		return advice | MADV_ORDER_NONE;
+	advice |= region_order(flags) << MADV_ORDER_SHIFT;
+	if (flags & VM_ORDER_WAIT)
+		advice |= MADV_ORDER_WAIT;
+	if (flags & VM_ORDER_COPY)
+		advice |= MADV_ORDER_COPY;
+	return advice;
+}
+
+/* The last word counts: an order takes back MADV_NOHUGEPAGE. */
+static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
+{
+	vm_flags &= ~VM_ORDER_FLAGS;
+	if (order)
+		vm_flags &= ~VM_NOHUGEPAGE;
+	return vm_flags | order;
+}
+
+/**
+ * __region_order_madvise() - set the order of a region
+ * @vma: the region, or one that the caller splits
+ * @advice: one that __region_order_advice() has passed
+ * @vm_flags: the region's flags, and then those that it is to have
+ *
+ * Return: 0; -EINVAL for special regions, -EPERM for locked ones, whose pages
+ * are there already and stay, -EOPNOTSUPP for what is not private anonymous
+ * memory.
+ */
+int __region_order_madvise(struct vm_area_struct *vma, int advice,
+			   unsigned long *vm_flags)
+{
+	if (*vm_flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
+		return -EINVAL;
+	if (*vm_flags & VM_LOCKED)
+		return -EPERM;
+	if (!vma_is_anonymous(vma))
+		return -EOPNOTSUPP;
+	*vm_flags = with_order(*vm_flags, advice_flags(advice));
+	return 0;
+}
+
+/**
+ * __region_order_default() - give a new region what the process asked for
+ * @mm: whose it is to be
+ * @kind: PR_ORDER_*
+ * @vm_flags: the flags that it would have
+ *
+ * Return: the flags that it is to have.
+ */
+vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
+				  vm_flags_t vm_flags)
+{
+	vm_flags_t order = (mm->region_orders >> KIND_SHIFT(kind)) & KIND_BITS;
+
+	if (!order || (vm_flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK)))
+		return vm_flags;
+	return with_order(vm_flags, order << VM_ORDER_SHIFT);
+}
+
+/**
+ * region_order_prctl_set() - what regions mapped from now on get
+ * @kinds: of which kinds, PR_ORDER_*
+ * @advice: as for madvise()
+ *
+ * Kept over fork and exec, as PR_SET_THP_DISABLE is, but not over an exec that
+ * gives rights.
+ *
+ * Return: 0, -EINVAL for an unknown kind or an unsupported order, -EOPNOTSUPP
+ * for file memory, -EINTR.
+ */
+long region_order_prctl_set(unsigned long kinds, unsigned long advice)
+{
+	struct mm_struct *mm = current->mm;
+	unsigned long bits, kind;
+	u32 orders;
+
+	if (!kinds || (kinds & ~(KINDS | PR_ORDER_FILE)))
+		return -EINVAL;
+	if (advice > INT_MAX || !__region_order_advice(advice))
+		return -EINVAL;
+	if (kinds & PR_ORDER_FILE)
+		return -EOPNOTSUPP;
+
+	bits = advice_flags(advice) >> VM_ORDER_SHIFT;
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+	orders = mm->region_orders;
+	for (kind = PR_ORDER_HEAP; kind <= PR_ORDER_STACK; kind <<= 1) {
+		if (!(kinds & kind))
+			continue;
+		orders &= ~(KIND_BITS << KIND_SHIFT(kind));
+		orders |= bits << KIND_SHIFT(kind);
+	}
+	mm->region_orders = orders;
+	mmap_write_unlock(mm);
+	return 0;
+}
+
+/**
+ * region_order_prctl_get() - what regions mapped from now on get
+ * @kind: of which kind, one of PR_ORDER_*
+ *
+ * Return: an advice, or -EINVAL if that is not one kind.
+ */
+long region_order_prctl_get(unsigned long kind)
+{
+	vm_flags_t order;
+
+	if (hweight_long(kind) != 1 || (kind & ~(KINDS | PR_ORDER_FILE)))
+		return -EINVAL;
+	order = (READ_ONCE(current->mm->region_orders) >> KIND_SHIFT(kind)) &
+		KIND_BITS;
+	return flags_advice(order << VM_ORDER_SHIFT);
+}
+
+/* A line of /proc/PID/smaps, for regions that have an order. */
+void __region_order_show(struct seq_file *m, vm_flags_t flags)
+{
+	seq_printf(m, "Order:          %8d%s%s\n", region_order(flags),
+		   flags & VM_ORDER_WAIT ? " wait" : "",
+		   flags & VM_ORDER_COPY ? " copy" : "");
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A page size for each region: faults that find no page of that size.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/region_order.h>
+#include <linux/sched/signal.h>
+#include <linux/vmstat.h>
+
+/**
+ * region_order_gfp() - how hard to try for a large page
+ * @flags: the flags of a region that has an order
+ *
+ * Opportunistic regions take what is free. Those that wait compact and reclaim,
+ * but call no OOM killer: the page is wanted, not needed.
+ *
+ * Return: what to give to the allocator.
+ */
+gfp_t region_order_gfp(vm_flags_t flags)
+{
+	if (flags & VM_ORDER_WAIT)
+		return GFP_TRANSHUGE_LIGHT | __GFP_RECLAIM |
+		       __GFP_RETRY_MAYFAIL;
+	return GFP_TRANSHUGE_LIGHT;
+}
+
+/*
+ * See that there is memory at all, be it scattered, by the rules of a base
+ * page: reclaim and, if nothing else helps, the OOM killer. Otherwise a task
+ * would wait for ever for a page that no compaction can make.
+ */
+static void have_memory(int order)
+{
+	struct page *page = NULL, *next;
+	LIST_HEAD(pages);
+	int i;
+
+	for (i = 0; i < 1 << order; i++) {
+		page = alloc_page(GFP_HIGHUSER_MOVABLE);
+		if (!page || fatal_signal_pending(current))
+			break;
+		list_add(&page->lru, &pages);
+		cond_resched();
+	}
+	if (page && i < 1 << order)
+		__free_page(page);
+	list_for_each_entry_safe(page, next, &pages, lru) {
+		list_del(&page->lru);
+		__free_page(page);
+	}
+}
+
+/**
+ * __region_order_wait() - wait until the fault should be tried again
+ * @vmf: a fault in a region that waits
+ * @order: of the page that was not to be had
+ *
+ * Nobody who needs the region's locks waits with us: they are dropped. Who
+ * cannot drop them (some pins of pages for devices) gets smaller pages. User
+ * space answers any signal and faults again afterwards; in a system call only
+ * a fatal one ends the wait.
+ *
+ * Return: if the fault's lock was dropped, so that it must be tried again.
+ */
+bool __region_order_wait(struct vm_fault *vmf, int order)
+{
+	unsigned int flags = vmf->flags;
+
+	if (!(flags & FAULT_FLAG_ALLOW_RETRY) ||
+	    (flags & FAULT_FLAG_RETRY_NOWAIT) || fatal_signal_pending(current))
+		return false;
+
+	release_fault_lock(vmf);
+	count_vm_event(ORDER_WAITED);
+	have_memory(order);
+	if (flags & FAULT_FLAG_USER)
+		schedule_timeout_interruptible(max(HZ / 50, 1));
+	else
+		schedule_timeout_killable(max(HZ / 50, 1));
+	return true;
+}
+
+/* A fault in a region that has an order was served by a page of this one. */
+void __region_order_got(vm_flags_t flags, int order)
+{
+	count_vm_event(ORDER_ASKED);
+	count_vm_event(ORDER_GOT_0 + order);
+	if (order < region_order(flags))
+		count_vm_event(ORDER_FELL_BACK);
+}
