@@ -1,0 +1,1314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A page size for each region: does a region get pages of the size that it asks
+ * for, and is its memory what it was, whatever else happens to it?
+ *
+ * The machine's own switches for large pages are at `never` meanwhile. What a
+ * page's size is comes from /proc/kpageflags, not from what the kernel says of
+ * itself in smaps or vmstat.
+ */
+#include "common.h"
+
+#include <dirent.h>
+#include <sys/auxv.h>
+#include <sys/uio.h>
+
+#ifndef MADV_ORDER
+#define MADV_ORDER		0x4f00
+#define MADV_ORDER_SHIFT	16
+#define MADV_ORDER_WAIT		0x01
+#define MADV_ORDER_COPY		0x02
+#define MADV_ORDER_NONE		0x80
+#define PR_SET_REGION_ORDER	0x434f4803
+#define PR_GET_REGION_ORDER	0x434f4804
+#define PR_ORDER_HEAP		1
+#define PR_ORDER_ANON		2
+#define PR_ORDER_FILE		4
+#define PR_ORDER_STACK		8
+#endif
+
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_open		434
+#define __NR_process_madvise	440
+#endif
+
+#define WAIT	MADV_ORDER_WAIT
+#define COPY	MADV_ORDER_COPY
+
+/* the argument of a case: an order and a policy */
+#define ARG(order, policy)	((order) | (policy) << 8)
+#define ARG_ORDER(arg)		((int)((arg) & 0xff))
+#define ARG_POLICY(arg)		((int)((arg) >> 8))
+
+#define REPORT	"--report"	/* run as a program: what it finds in itself */
+
+static int advice(int order, int policy)
+{
+	return MADV_ORDER | order << MADV_ORDER_SHIFT | policy;
+}
+
+static int set_order(void *addr, size_t len, int order, int policy)
+{
+	return madvise(addr, len, advice(order, policy)) ? -errno : 0;
+}
+
+/* --- the switches of the machine ----------------------------------------- */
+
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+
+#define MAX_SWITCHES	16
+static char switch_path[MAX_SWITCHES][128];
+static char switch_was[MAX_SWITCHES][16];
+static int nr_switches;
+
+static void add_switch(const char *path)
+{
+	char text[64], *from, *to;
+
+	if (nr_switches == MAX_SWITCHES || read_text(path, text, sizeof(text)) <= 0)
+		return;
+	from = strchr(text, '[');
+	to = from ? strchr(from, ']') : NULL;
+	if (!to)
+		return;
+	*to = '\0';
+	snprintf(switch_path[nr_switches], sizeof(switch_path[0]), "%s", path);
+	snprintf(switch_was[nr_switches], sizeof(switch_was[0]), "%s", from + 1);
+	nr_switches++;
+}
+
+static void find_switches(void)
+{
+	struct dirent *entry;
+	char path[128];
+	DIR *dir = opendir(THP);
+
+	add_switch(THP "enabled");
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "hugepages-", 10)) {
+			snprintf(path, sizeof(path), THP "%.64s/enabled", entry->d_name);
+			add_switch(path);
+		}
+	if (dir)
+		closedir(dir);
+}
+
+static void switch_all(const char *to)
+{
+	for (int i = 0; i < nr_switches; i++)
+		write_text(switch_path[i], to);
+}
+
+static void switch_off(void)
+{
+	switch_all("never");
+}
+
+static void restore_switches(void)
+{
+	for (int i = 0; i < nr_switches; i++)
+		write_text(switch_path[i], switch_was[i]);
+}
+
+/* --- what is mapped ------------------------------------------------------ */
+
+static int pmd_order(void)
+{
+	return __builtin_ctzl(table_size / page_size);
+}
+
+#define KPF_HEAD	0x8000ULL
+#define KPF_TAIL	0x10000ULL
+
+/* words of a file that has one for each page */
+static void read_words(const char *path, __u64 first, int n, __u64 *words)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = n * sizeof(*words);
+
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	memset(words, 0, size);
+	must(pread(fd, words, size, first * sizeof(*words)) > 0, "%s cannot be read at %llu", path,
+	     first);
+	close(fd);
+}
+
+#define MOST	8192	/* base pages of a large one */
+
+#define ABSENT	-1	/* nothing is mapped */
+#define PART	-2	/* some of a large page, or one that is not aligned */
+
+/* The order of the page at an address, if all of it is mapped around there. */
+static int mapped_order(const char *addr)
+{
+	__u64 entry = pagemap_entry(0, addr), pfn = entry & PM_PFN, head;
+	static __u64 words[MOST + 1];
+	unsigned long nr = 1, i;
+	const char *start;
+
+	if (!(entry & PM_PRESENT))
+		return ABSENT;
+	must(pfn, "no right to see the numbers of pages");
+	/* large pages are aligned to their size: the head is in this range */
+	head = pfn & ~(__u64)(table_size / page_size - 1);
+	read_words("/proc/kpageflags", head, pfn - head + 1, words);
+	for (i = pfn - head; i && words[i] & KPF_TAIL; i--)
+		;
+	if (!(words[i] & KPF_HEAD))
+		return 0;
+	head += i;
+	read_words("/proc/kpageflags", head, MOST, words);
+	while (nr < MOST && words[nr] & KPF_TAIL)
+		nr++;
+	must(!(nr & (nr - 1)), "a page of %lu pages", nr);
+	addr -= (uintptr_t)addr % page_size;
+	start = addr - (pfn - head) * page_size;
+	if ((uintptr_t)start % (nr * page_size))
+		return PART;
+	read_words("/proc/self/pagemap", (uintptr_t)start / page_size, nr, words);
+	for (i = 0; i < nr; i++)
+		if (!(words[i] & PM_PRESENT) || (words[i] & PM_PFN) != head + i)
+			return PART;
+	return __builtin_ctzl(nr);
+}
+
+/* The line of smaps for the region at an address: "" if there is none. */
+static void smaps_order(const void *addr, char *line, size_t size)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long from, to;
+	char text[256], perms[8];
+	bool in = false;
+
+	must(file, "/proc/self/smaps: %s", strerror(errno));
+	line[0] = '\0';
+	while (fgets(text, sizeof(text), file)) {
+		if (sscanf(text, "%lx-%lx %4s", &from, &to, perms) == 3) {
+			in = (uintptr_t)addr >= from && (uintptr_t)addr < to;
+		} else if (in && !strncmp(text, "Order:", 6)) {
+			text[strcspn(text, "\n")] = '\0';
+			snprintf(line, size, "%s", text + 6 + strspn(text + 6, " "));
+		}
+	}
+	fclose(file);
+}
+
+static void must_have(const void *addr, int order, int policy)
+{
+	char line[64], want[64];
+
+	smaps_order(addr, line, sizeof(line));
+	snprintf(want, sizeof(want), "%d%s%s", order, policy & WAIT ? " wait" : "",
+		 policy & COPY ? " copy" : "");
+	must(!strcmp(line, want), "smaps has order `%s`, not `%s`", line, want);
+}
+
+static void must_have_none(const void *addr)
+{
+	char line[64];
+
+	smaps_order(addr, line, sizeof(line));
+	must(!line[0], "smaps has order `%s`", line);
+}
+
+/* How many regions are there from addr on? */
+static int regions(const char *addr, size_t len)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	unsigned long from, to;
+	char text[512];
+	int n = 0;
+
+	must(file, "/proc/self/maps: %s", strerror(errno));
+	while (fgets(text, sizeof(text), file))
+		if (sscanf(text, "%lx-%lx", &from, &to) == 2 && to > (uintptr_t)addr &&
+		    from < (uintptr_t)addr + len)
+			n++;
+	fclose(file);
+	return n;
+}
+
+/* --- the memory of a case ------------------------------------------------ */
+
+static struct {
+	char *base;
+	size_t len;		/* bytes */
+	size_t block;		/* bytes of one page of the order */
+	int order, policy;
+} mem;
+
+#define RW	(PROT_READ | PROT_WRITE)
+#define ANONYMOUS	(MAP_PRIVATE | MAP_ANONYMOUS)
+#define TAG(page)	(7000u + (unsigned int)(page))
+
+static void need_orders(void)
+{
+	/* of no memory at all: what is asked is if the advice is known */
+	if (set_order(NULL, 0, 0, 0) == -EINVAL)
+		skip("this kernel has no page size for each region");
+}
+
+static size_t nr_pages(void)
+{
+	return mem.len / page_size;
+}
+
+static char *page_at(size_t i)
+{
+	return mem.base + i * page_size;
+}
+
+static void compact(void)
+{
+	write_text("/proc/sys/vm/compact_memory", "1");
+}
+
+/* Map four pages of the order (two of the largest), aligned, and ask for it. */
+static void map_mem(long arg)
+{
+	int err;
+
+	need_orders();
+	mem.order = ARG_ORDER(arg);
+	mem.policy = ARG_POLICY(arg);
+	mem.block = page_size << mem.order;
+	mem.len = mem.block * (mem.order == pmd_order() ? 2 : 4);
+	if (mem.order == 0)
+		mem.len = 16 * page_size;
+	compact();
+	mem.base = map_at(arena(5), mem.len, RW, ANONYMOUS, -1, 0);
+	err = set_order(mem.base, mem.len, mem.order, mem.policy);
+	must(!err, "MADV_ORDER: %s", strerror(-err));
+	must_have(mem.base, mem.order, mem.policy);
+}
+
+static void fill(unsigned int shift)
+{
+	for (size_t i = 0; i < nr_pages(); i++)
+		page_fill(page_at(i), TAG(i) + shift);
+}
+
+static void check(unsigned int shift)
+{
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), TAG(i) + shift), "page %zu is not what was written", i);
+}
+
+/* Are all blocks from an address on mapped by pages of that order? */
+static void must_map(char *from, size_t len, int order)
+{
+	for (size_t off = 0; off < len; off += mem.block) {
+		int got = mapped_order(from + off);
+
+		must(got == order, "block %zu: a page of order %d, not %d", off / mem.block, got,
+		     order);
+	}
+}
+
+/* Is there nothing larger than the order asked for? */
+static void must_map_at_most(char *from, size_t len, int order)
+{
+	size_t off = 0;
+
+	while (off < len) {
+		int got = mapped_order(from + off);
+
+		must(got <= order, "page %zu: order %d, which is more than %d", off / page_size,
+		     got, order);
+		off += page_size << (got > 0 ? got : 0);
+	}
+}
+
+/*
+ * The largest order once there has been a base page: a table of entries stays
+ * where it is, and is not replaced by an entry of the level above.
+ */
+static int order_in_table(void)
+{
+	return mem.order == pmd_order() ? mem.order - 1 : mem.order;
+}
+
+static void must_map_in_table(char *from, size_t len)
+{
+	for (size_t off = 0; off < len; off += page_size << order_in_table()) {
+		int got = mapped_order(from + off);
+
+		must(got == order_in_table(), "page %zu: order %d, not %d", off / page_size, got,
+		     order_in_table());
+	}
+}
+
+/* --- faults -------------------------------------------------------------- */
+
+static void test_write(long arg)
+{
+	long asked, got, fell_back;
+	char name[32];
+
+	map_mem(arg);
+	snprintf(name, sizeof(name), "order_got_%d", mem.order);
+	asked = vm_event("order_asked");
+	got = vm_event(name);
+	fell_back = vm_event("order_fell_back");
+	for (size_t off = 0; off < mem.len; off += mem.block)
+		mem.base[off + mem.block / 2 + 5] = 1;
+	must_map(mem.base, mem.len, mem.order);
+	must(vm_event("order_asked") - asked == (long)(mem.len / mem.block), "vmstat: %ld asked",
+	     vm_event("order_asked") - asked);
+	must(vm_event(name) - got == (long)(mem.len / mem.block), "vmstat: %ld got",
+	     vm_event(name) - got);
+	must(vm_event("order_fell_back") == fell_back, "vmstat: fell back");
+	for (size_t i = 0; i < mem.len; i++)
+		must(mem.base[i] == (i % mem.block == mem.block / 2 + 5), "byte %zu is not 0", i);
+	fill(0);
+	check(0);
+	must_map(mem.base, mem.len, mem.order);
+}
+
+static void test_read(long arg)
+{
+	map_mem(arg);
+	for (size_t off = 0; off < mem.len; off += mem.block)
+		must(!touch(mem.base + off), "byte %zu is not 0", off);
+	if (mem.order)
+		must_map(mem.base, mem.len, mem.order);
+	fill(0);
+	must_map(mem.base, mem.len, mem.order);
+	check(0);
+}
+
+/* Where the region ends nothing larger fits than what is left. */
+static void test_edges(long arg)
+{
+	map_mem(arg);
+	must_call(munmap(mem.base, page_size));
+	must_call(munmap(mem.base + mem.len - page_size, page_size));
+	for (size_t i = 1; i < nr_pages() - 1; i++)
+		page_fill(page_at(i), TAG(i));
+	must_map(mem.base + mem.block, mem.len - 2 * mem.block, mem.order);
+	must_map_at_most(mem.base + page_size, mem.block - page_size,
+			 mem.order ? mem.order - 1 : 0);
+	if (mem.order > 3)
+		must(mapped_order(mem.base + mem.block / 2) == mem.order - 1,
+		     "the other half of the first block is not a page of half the size, but %d",
+		     mapped_order(mem.base + mem.block / 2));
+	for (size_t i = 1; i < nr_pages() - 1; i++)
+		must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+}
+
+/* A page that is there already is kept; around it are smaller ones. */
+static void test_late(long arg)
+{
+	map_mem(arg);
+	must(!set_order(mem.base, mem.len, 0, 0), "order 0 is refused");
+	page_fill(page_at(1), TAG(1));
+	must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
+	must(page_is(page_at(1), TAG(1)), "page 1 is not what was written");
+	must(!mapped_order(page_at(1)), "page 1 is a large one");
+	fill(0);
+	check(0);
+	must_map(mem.base + mem.block, mem.len - mem.block, mem.order);
+}
+
+static void test_switched_on(long arg)
+{
+	char *none;
+
+	map_mem(arg);
+	/* ended by after_each_case */
+	switch_all("always");
+	fill(0);
+	must_map(mem.base, mem.len, mem.order);
+	must_map_at_most(mem.base, mem.len, mem.order);
+	check(0);
+	none = map_at(arena(1), table_size, RW, ANONYMOUS, -1, 0);
+	none[0] = 1;
+	must(mapped_order(none) == pmd_order(), "a region without an order has one of %d",
+	     mapped_order(none));
+}
+
+static void test_no_hugepage(long arg)
+{
+	map_mem(arg);
+	must_call(madvise(mem.base, mem.len, MADV_NOHUGEPAGE));
+	page_fill(page_at(0), 1);
+	must(!mapped_order(page_at(0)), "a large page, in spite of MADV_NOHUGEPAGE");
+	must_call(madvise(mem.base, mem.len, MADV_DONTNEED));
+	must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
+	fill(0);
+	must_map_in_table(mem.base, mem.block);
+	must_map(mem.base + mem.block, mem.len - mem.block, mem.order);
+	check(0);
+}
+
+/* --- processes ----------------------------------------------------------- */
+
+static long child_check(long shift, long unused)
+{
+	check(shift);
+	return 0;
+}
+
+static long child_fill(long shift, long unused)
+{
+	fill(shift);
+	check(shift);
+	if (mem.policy & COPY)
+		must_map(mem.base, mem.len, mem.order);
+	else
+		must_map(mem.base, mem.len, 0);
+	return 0;
+}
+
+/* The child writes all, the parent goes on with what it has. */
+static void test_fork(long arg)
+{
+	long reused;
+
+	map_mem(arg);
+	become_zygote();
+	fill(0);
+	spawn(1);
+	must_have(mem.base, mem.order, mem.policy);
+	ask(1, child_check, 0, 0);
+	ask(1, child_fill, 1000, 0);
+	check(0);
+	reused = vm_event("order_reused");
+	fill(2000);
+	check(2000);
+	ask(1, child_check, 1000, 0);
+	if (mem.policy & COPY) {
+		must_map(mem.base, mem.len, mem.order);
+		if (mem.order && mem.order < pmd_order())
+			must(vm_event("order_reused") > reused, "copied, not taken over");
+	}
+	quit(1);
+	check(2000);
+}
+
+static long child_write_one(long page, long unused)
+{
+	int got;
+
+	page_fill(page_at(page), 5);
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), i == (size_t)page ? 5 : TAG(i)),
+		     "page %zu is not what it was", i);
+	got = mapped_order(page_at(page));
+	must(got == (mem.policy & COPY ? mem.order : 0), "the page written has order %d", got);
+	must_have(mem.base, mem.order, mem.policy);
+	return 0;
+}
+
+/* One page written: the copy is as large as the region says. */
+static void test_cow(long arg)
+{
+	long copied;
+
+	map_mem(arg);
+	become_zygote();
+	fill(0);
+	spawn(1);
+	copied = vm_event("order_copied");
+	ask(1, child_write_one, 3, 0);
+	check(0);
+	must((vm_event("order_copied") > copied) == (mem.order && (mem.policy & COPY)),
+	     "%ld large pages copied", vm_event("order_copied") - copied);
+}
+
+static long grandchild_check(long shift, long unused)
+{
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), i == 3 ? 5 : TAG(i)), "page %zu is not what it was", i);
+	page_fill(page_at(0), 6);
+	must(page_is(page_at(0), 6) && page_is(page_at(3), 5), "the grandchild's pages");
+	return 0;
+}
+
+static void test_generations(long arg)
+{
+	map_mem(arg);
+	become_zygote();
+	fill(0);
+	spawn(1);
+	ask(1, child_write_one, 3, 0);
+	spawn_from(1, 2);
+	ask(2, grandchild_check, 0, 0);
+	/* the one in the middle goes first */
+	quit(1);
+	must(page_is(page_at(3), TAG(3)), "the first generation's page");
+	fill(500);
+	check(500);
+}
+
+static int pipe_fd[2];
+
+static long child_splice(long page, long unused)
+{
+	struct iovec iov = { .iov_base = page_at(page), .iov_len = page_size };
+
+	must(vmsplice(pipe_fd[1], &iov, 1, 0) == (ssize_t)page_size, "vmsplice: %s",
+	     strerror(errno));
+	return 0;
+}
+
+/* A page lent to a pipe by a child that is gone is not written by the parent. */
+static void test_lent(long arg)
+{
+	char *buf = map_at(arena(1), page_size, RW, ANONYMOUS, -1, 0);
+
+	map_mem(arg);
+	must_call(pipe(pipe_fd));
+	become_zygote();
+	fill(0);
+	spawn(1);
+	ask(1, child_splice, 2, 0);
+	quit(1);
+	fill(3000);
+	must(read(pipe_fd[0], buf, page_size) == (ssize_t)page_size, "read: %s", strerror(errno));
+	must(page_is(buf, TAG(2)), "what the child lent was changed by the parent");
+	check(3000);
+}
+
+/* --- changes of the region ----------------------------------------------- */
+
+static void test_mremap(long arg)
+{
+	char *old, *to;
+
+	map_mem(arg);
+	fill(0);
+	/* aligned: whole pages move */
+	old = mem.base;
+	to = arena(3);
+	must(mremap(old, mem.len, mem.len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to, "mremap: %s",
+	     strerror(errno));
+	mem.base = to;
+	check(0);
+	must_map(mem.base, mem.len, mem.order);
+	must_have(mem.base, mem.order, mem.policy);
+	must(!regions(old, mem.len), "the old place is still mapped");
+
+	/* by one base page: the same memory, in no large page of the new place */
+	to = arena(3) + page_size;
+	must(mremap(mem.base, mem.len, mem.len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to,
+	     "mremap: %s", strerror(errno));
+	mem.base = to;
+	check(0);
+	fill(100);
+	check(100);
+	must_have(mem.base, mem.order, mem.policy);
+
+	/* and back, growing */
+	to = arena(5);
+	must(mremap(mem.base, mem.len, 2 * mem.len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to,
+	     "mremap: %s", strerror(errno));
+	mem.base = to;
+	check(100);
+	must_have(mem.base + mem.len, mem.order, mem.policy);
+	memset(mem.base + mem.len, 1, mem.len);
+	must_map(mem.base + mem.len, mem.len, mem.order);
+	/* what is left behind keeps its order as well */
+	to = arena(5);
+	must(mremap(mem.base, mem.len, mem.len,
+		    MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to,
+	     "mremap: %s", strerror(errno));
+	must_have(mem.base, mem.order, mem.policy);
+	must(!touch(mem.base), "what moved away is still there");
+	mem.base = to;
+	check(100);
+}
+
+static void test_mprotect(long arg)
+{
+	size_t half = mem.len / 2;
+
+	map_mem(arg);
+	half = mem.len / 2 + page_size;
+	fill(0);
+	must_call(mprotect(mem.base, half, PROT_READ));
+	must(regions(mem.base, mem.len) == 2, "%d regions", regions(mem.base, mem.len));
+	check(0);
+	must(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
+	must_have(mem.base, mem.order, mem.policy);
+	must_have(mem.base + half, mem.order, mem.policy);
+	must_call(mprotect(mem.base, half, PROT_NONE));
+	must(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
+	must_call(mprotect(mem.base, half, RW));
+	must(regions(mem.base, mem.len) == 1, "they do not merge again");
+	check(0);
+	fill(50);
+	check(50);
+	must_map(mem.base, mem.len, mem.order);
+}
+
+static void test_unmap_part(long arg)
+{
+	size_t hole;
+
+	map_mem(arg);
+	fill(0);
+	hole = mem.block / 2 / page_size * page_size;
+	for (size_t off = 0; off < mem.len; off += 2 * mem.block)
+		must_call(munmap(mem.base + off + hole, page_size));
+	for (size_t i = 0; i < nr_pages(); i++)
+		if (i * page_size % (2 * mem.block) == hole)
+			must(probe_read(page_at(i)) == SIGSEGV, "page %zu is still there", i);
+		else
+			must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+	/* a new region in the hole is of no order, and merges with nobody */
+	map_at(mem.base + hole, page_size, RW, ANONYMOUS, -1, 0);
+	must_have_none(mem.base + hole);
+	must(!touch(mem.base + hole), "the hole is not empty");
+	must_have(mem.base + hole + page_size, mem.order, mem.policy);
+}
+
+static void test_dontneed(long arg)
+{
+	map_mem(arg);
+	fill(0);
+	for (size_t off = 0; off < mem.len; off += mem.block)
+		must_call(madvise(mem.base + off, page_size, MADV_DONTNEED));
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), i * page_size % mem.block ? TAG(i) : 0),
+		     "page %zu is not what was written", i);
+	fill(10);
+	check(10);
+	/* all of a block: a large page again */
+	must_call(madvise(mem.base, mem.len, MADV_DONTNEED));
+	fill(20);
+	must_map_in_table(mem.base, mem.len);
+	check(20);
+}
+
+static void test_free(long arg)
+{
+	map_mem(arg);
+	fill(0);
+	must_call(madvise(mem.base, mem.len, MADV_FREE));
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), TAG(i)) || page_is(page_at(i), 0), "page %zu", i);
+	fill(10);
+	check(10);
+}
+
+static void test_merge(long arg)
+{
+	map_mem(arg);
+	must(regions(mem.base, mem.len) == 1, "not one region");
+	must(!set_order(mem.base, mem.block, 3, 0), "order 3 is refused");
+	must(regions(mem.base, mem.len) == (mem.order == 3 && !mem.policy ? 1 : 2),
+	     "%d regions of two orders", regions(mem.base, mem.len));
+	must_have(mem.base, 3, 0);
+	must_have(mem.base + mem.block, mem.order, mem.policy);
+	must(!set_order(mem.base, mem.block, mem.order, mem.policy), "the order is refused");
+	must(regions(mem.base, mem.len) == 1, "they do not merge again");
+	/* in the middle */
+	must(!madvise(mem.base + mem.block, page_size, MADV_ORDER | MADV_ORDER_NONE),
+	     "none: %s", strerror(errno));
+	must(regions(mem.base, mem.len) == 3, "%d regions", regions(mem.base, mem.len));
+	must_have_none(mem.base + mem.block);
+	/* a new neighbour is of no order */
+	map_at(mem.base + mem.len, page_size, RW, ANONYMOUS, -1, 0);
+	must(regions(mem.base, mem.len + page_size) == 4, "the neighbour merged");
+	must(!set_order(mem.base, mem.len + page_size, mem.order, mem.policy), "refused");
+	must(regions(mem.base, mem.len + page_size) == 1, "they do not merge");
+	must(!madvise(mem.base, mem.len + page_size, MADV_ORDER | MADV_ORDER_NONE), "none");
+	must_have_none(mem.base);
+	fill(0);
+	must_map_at_most(mem.base, mem.len, 0);
+	check(0);
+}
+
+/* --- reclaim ------------------------------------------------------------- */
+
+static void test_swap(long arg)
+{
+	size_t out = 0;
+
+	map_mem(arg);
+	need_swap();
+	fill(0);
+	for (int i = 0; i < 20 && !out; i++) {
+		must_call(madvise(mem.base, mem.len, MADV_PAGEOUT));
+		for (size_t p = 0; p < nr_pages(); p++)
+			out += !!(pagemap_entry(0, page_at(p)) & PM_SWAP);
+		usleep(i * 1000);
+	}
+	must(out, "nothing is swapped out");
+	check(0);
+	must_map_at_most(mem.base, mem.len, mem.order);
+	must_call(madvise(mem.base, mem.len, MADV_PAGEOUT));
+	fill(10);
+	check(10);
+	must_have(mem.base, mem.order, mem.policy);
+}
+
+static void test_swap_fork(long arg)
+{
+	map_mem(arg);
+	need_swap();
+	become_zygote();
+	fill(0);
+	must_call(madvise(mem.base, mem.len, MADV_PAGEOUT));
+	spawn(1);
+	check(0);
+	ask(1, child_check, 0, 0);
+	must_call(madvise(mem.base, mem.len, MADV_PAGEOUT));
+	fill(10);
+	ask(1, child_check, 0, 0);
+	check(10);
+}
+
+static void test_pressure(long arg)
+{
+	need_orders();
+	need_swap();
+	need_cgroup();
+	map_mem(arg);
+	fill(0);
+	press();
+	check(0);
+	press();
+	fill(10);
+	press();
+	check(10);
+}
+
+/* A memory cgroup too small for a large page serves base pages. */
+static void test_limit(long arg)
+{
+	char text[32];
+
+	need_orders();
+	need_cgroup();
+	map_mem(arg);
+	need_swap();
+	snprintf(text, sizeof(text), "%zu", (size_t)2 << 20);
+	if (write_text(CGROUP "memory.max", text))
+		skip("no limit can be set");
+	fill(0);
+	check(0);
+	write_text(CGROUP "memory.max", "max");
+	fill(10);
+	check(10);
+}
+
+/* --- fragmented memory --------------------------------------------------- */
+
+/* blocks of an order or more that the buddy allocator has */
+static long free_blocks(int order)
+{
+	FILE *file = fopen("/proc/buddyinfo", "re");
+	char text[512], *p, *end;
+	long sum = 0;
+
+	must(file, "/proc/buddyinfo: %s", strerror(errno));
+	while (fgets(text, sizeof(text), file)) {
+		/* Node 0, zone   Normal  12  3 ... */
+		p = strstr(text, "zone");
+		must(p, "/proc/buddyinfo: `%s`", text);
+		p += 4 + strspn(p + 4, " ");
+		p += strcspn(p, " ");
+		for (int o = 0;; o++, p = end) {
+			long n = strtol(p, &end, 10);
+
+			if (end == p)
+				break;
+			if (o >= order)
+				sum += n;
+		}
+	}
+	fclose(file);
+	return sum;
+}
+
+/* Take all blocks of an order that there still are. */
+static void eat_blocks(int order)
+{
+	size_t len = (size_t)256 << 20;
+	char *p = mmap(NULL, len, RW, ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	must(!set_order(p, len, order, 0), "the order is refused");
+	for (size_t off = 0; off < len && free_blocks(order); off += page_size << order)
+		p[off] = 1;
+}
+
+static long mem_kb(const char *key)
+{
+	char buf[4096], *p;
+
+	must(read_text("/proc/meminfo", buf, sizeof(buf)) > 0, "/proc/meminfo");
+	p = strstr(buf, key);
+	must(p, "no %s in /proc/meminfo", key);
+	return strtol(p + strlen(key), NULL, 10);
+}
+
+/* Base pages all over the memory, of which every second one is given back. */
+static void fragment(int order)
+{
+	size_t size, len, used = 0;
+	char *all;
+
+	write_text("/proc/sys/vm/drop_caches", "3");
+	size = (size_t)mem_kb("MemAvailable:") << 10;
+	if (size > (size_t)2 << 30)
+		skip("more memory than this test wants to fill");
+	len = size / page_size * page_size;
+	all = mmap(NULL, len, RW, ANONYMOUS | MAP_NORESERVE, -1, 0);
+	must(all != MAP_FAILED, "mmap: %s", strerror(errno));
+	must(!set_order(all, len, 0, 0), "order 0 is refused");
+	while (used < len && free_blocks(order) > 0 && mem_kb("MemFree:") > 24 << 10) {
+		size_t step = (size_t)1 << 20;
+
+		for (size_t end = used + step; used < len && used < end; used += page_size)
+			all[used] = 1;
+	}
+	for (size_t off = 0; off < used; off += 2 * page_size)
+		must_call(madvise(all + off, page_size, MADV_DONTNEED));
+	eat_blocks(order);
+	note("%zu MB touched, %ld free blocks of order %d", used >> 20, free_blocks(order),
+	     order);
+}
+
+/* Memory in single pages that can be moved: who waits gets what it asks for. */
+static void test_fragmented(long arg)
+{
+	long fell_back;
+
+	need_orders();
+	write_text("/proc/sys/vm/compaction_proactiveness", "0");
+	need_peers(8);
+	fragment(ARG_ORDER(arg));
+	mem.order = ARG_ORDER(arg);
+	mem.policy = ARG_POLICY(arg);
+	mem.block = page_size << mem.order;
+	mem.len = 16 * mem.block;
+	if (mem.len > 16 << 20)
+		mem.len = 16 << 20;
+	mem.base = map_at(arena(20), mem.len, RW, ANONYMOUS, -1, 0);
+	must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
+	fell_back = vm_event("order_fell_back");
+	fill(0);
+	check(0);
+	fell_back = vm_event("order_fell_back") - fell_back;
+	write_text("/proc/sys/vm/compaction_proactiveness", "20");
+	if (mem.policy & WAIT) {
+		must(!fell_back, "%ld faults fell back", fell_back);
+		must_map(mem.base, mem.len, mem.order);
+	} else {
+		must(fell_back > 0, "memory was not fragmented, or an allocation waited");
+	}
+}
+
+static int signals;
+
+static void on_signal(int sig)
+{
+	__atomic_fetch_add(&signals, 1, __ATOMIC_SEQ_CST);
+}
+
+static long child_waits(long unused, long unused2)
+{
+	struct sigaction act = { .sa_handler = on_signal };
+
+	sigaction(SIGUSR1, &act, NULL);
+	board->word[1] = getpid();
+	mem.base[0] = 1;
+	board->word[2] = __atomic_load_n(&signals, __ATOMIC_SEQ_CST);
+	board->word[3] = mapped_order(mem.base);
+	return 0;
+}
+
+#define PIPES	128
+
+static int odd[PIPES][2], even[PIPES][2];
+
+/*
+ * Single pages of the kernel's, which nobody can move, all over the memory:
+ * those of pipes, in turn from one that is emptied and from one that is not.
+ */
+static void fragment_for_good(int order)
+{
+	static char page[65536];
+	int size = 4 << 20, n;
+	long pages = 0;
+
+	write_text("/proc/sys/vm/drop_caches", "3");
+	if (mem_kb("MemAvailable:") > 2 << 20)
+		skip("more memory than this test wants to fill");
+	memset(page, 1, sizeof(page));
+	for (n = 0; n < PIPES; n++) {
+		must_call(pipe2(odd[n], O_NONBLOCK | O_CLOEXEC));
+		must_call(pipe2(even[n], O_NONBLOCK | O_CLOEXEC));
+		/* as many slots as pages of `size` bytes */
+		if (fcntl(odd[n][1], F_SETPIPE_SZ, size) < 0 ||
+		    fcntl(even[n][1], F_SETPIPE_SZ, size) < 0)
+			skip("pipes cannot be made so large: %s", strerror(errno));
+		while (write(odd[n][1], page, page_size) > 0 &&
+		       write(even[n][1], page, page_size) > 0)
+			if (!(++pages % 256) &&
+			    (mem_kb("MemFree:") < 24 << 10 || !free_blocks(order)))
+				goto full;
+	}
+full:
+	for (int i = 0; i < PIPES && i <= n; i++)
+		while (read(even[i][0], page, sizeof(page)) > 0)
+			;
+	eat_blocks(order);
+	note("%ld pages of pipes, %ld free blocks of order %d", pages, free_blocks(order), order);
+}
+
+static void release_pipes(void)
+{
+	static char page[65536];
+
+	for (int i = 0; i < PIPES; i++)
+		while (odd[i][0] > 0 && read(odd[i][0], page, sizeof(page)) > 0)
+			;
+}
+
+/* Memory in single pages that cannot be moved: signals end the wait. */
+static void test_wait_ends(long arg)
+{
+	double start;
+	long waited;
+
+	need_orders();
+	need_peers(8);
+	mem.order = ARG_ORDER(arg);
+	mem.block = page_size << mem.order;
+	mem.len = mem.block;
+	mem.base = map_at(arena(2), mem.len, RW, ANONYMOUS, -1, 0);
+	must(!set_order(mem.base, mem.len, mem.order, WAIT), "the order is refused");
+	/* what the children need is there before memory is short */
+	spawn(1);
+	spawn(2);
+	fragment_for_good(mem.order);
+	waited = vm_event("order_waited");
+	tell(1, child_waits, 0, 0);
+	for (int i = 0; i < 500 && vm_event("order_waited") < waited + 5; i++)
+		usleep(20000);
+	if (board->word[3])
+		skip("a page of order %ld was there after all", board->word[3]);
+	must(vm_event("order_waited") >= waited + 5, "the fault does not wait");
+
+	/* a handler runs, and the wait goes on */
+	kill(board->word[1], SIGUSR1);
+	waited = vm_event("order_waited");
+	for (int i = 0; i < 500 && vm_event("order_waited") < waited + 5; i++)
+		usleep(20000);
+	must(vm_event("order_waited") >= waited + 5, "the fault does not wait any more");
+
+	/* others of its kind are not held up: its locks are free */
+	must(proc_field(pid_of(1), "status", "VmSize:") > 0, "its status cannot be read");
+
+	/* and a fatal signal ends it */
+	start = now();
+	tell(2, child_waits, 0, 0);
+	usleep(200000);
+	kill_peer(2);
+	must(now() - start < 20, "it took %d seconds to die", (int)(now() - start));
+
+	/* as does memory */
+	release_pipes();
+	compact();
+	answer(1);
+	must(board->word[2] == 1, "the handler ran %ld times", board->word[2]);
+	must(board->word[3] == mem.order, "a page of order %ld came", board->word[3]);
+}
+
+/* --- what is refused ----------------------------------------------------- */
+
+static void must_refuse(void *addr, size_t len, int what, int error, const char *why)
+{
+	int ret = madvise(addr, len, what) ? errno : 0;
+
+	must(ret == error, "%s: %s, not %s", why, ret ? strerror(ret) : "done", strerror(error));
+}
+
+static void test_refused(long arg)
+{
+	int fd = make_file("tmpfs", 4);
+	size_t len = 4 * page_size;
+	char *p;
+
+	map_mem(ARG(2, 0));
+	must_refuse(mem.base, len, advice(1, 0), EINVAL, "order 1");
+	must_refuse(mem.base, len, advice(pmd_order() + 1, 0), EINVAL, "an order too large");
+	must_refuse(mem.base, len, advice(15, 0), EINVAL, "order 15");
+	must_refuse(mem.base, len, advice(0x7fff, 0), EINVAL, "the largest number");
+	must_refuse(mem.base, len, (int)(0x80000000u | MADV_ORDER), EINVAL, "a negative order");
+	must_refuse(mem.base, len, advice(0, WAIT), EINVAL, "to wait for a base page");
+	must_refuse(mem.base, len, advice(4, 0x04), EINVAL, "an unknown policy");
+	must_refuse(mem.base, len, advice(4, MADV_ORDER_NONE), EINVAL, "none of order 4");
+	must_refuse(mem.base, len, 4 << MADV_ORDER_SHIFT | MADV_NORMAL, EINVAL,
+		    "an order with other advice");
+	must_refuse(mem.base + 1, len, advice(4, 0), EINVAL, "an address between pages");
+	must_have(mem.base, 2, 0);
+
+	p = map_at(arena(1), len, RW, MAP_PRIVATE, fd, 0);
+	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "a private file");
+	must_have_none(p);
+	p = map_at(arena(1), len, RW, MAP_SHARED, fd, 0);
+	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "a shared file");
+	p = map_at(arena(1), len, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "shared memory");
+	p = map_at(arena(1), len, RW, ANONYMOUS, -1, 0);
+	must_call(mlock(p, page_size));
+	must_refuse(p, len, advice(4, 0), EPERM, "locked memory");
+	must_have_none(p);
+	must_call(munlock(p, page_size));
+	must_refuse(p, len, advice(4, 0), 0, "memory locked no more");
+	must_call(munmap(p + page_size, page_size));
+	must_refuse(p, len, advice(4, 0), ENOMEM, "a hole");
+	p = (char *)getauxval(AT_SYSINFO_EHDR);
+	if (p)
+		must_refuse(p, page_size, advice(4, 0), EINVAL, "the vDSO");
+	p = mmap(NULL, table_size, RW, ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+	if (p != MAP_FAILED)
+		must_refuse(p, table_size, advice(4, 0), EINVAL, "hugetlb");
+}
+
+/* --- from outside, and by default ---------------------------------------- */
+
+static long child_fill_outside(long unused, long unused2)
+{
+	must_have(mem.base, mem.order, mem.policy);
+	fill(0);
+	check(0);
+	must_map(mem.base, mem.len, mem.order);
+	return 0;
+}
+
+static void test_process_madvise(long arg)
+{
+	struct iovec iov;
+	int fd;
+
+	map_mem(arg);
+	must(!madvise(mem.base, mem.len, MADV_ORDER | MADV_ORDER_NONE), "none");
+	spawn(1);
+	fd = syscall(__NR_pidfd_open, pid_of(1), 0);
+	must(fd >= 0, "pidfd_open: %s", strerror(errno));
+	iov.iov_base = mem.base;
+	iov.iov_len = mem.len;
+	must(syscall(__NR_process_madvise, fd, &iov, 1, advice(mem.order, mem.policy), 0) ==
+	     (long)mem.len, "process_madvise: %s", strerror(errno));
+	ask(1, child_fill_outside, 0, 0);
+	must_have_none(mem.base);
+	must(syscall(__NR_process_madvise, fd, &iov, 1, advice(1, 0), 0) == -1 &&
+	     errno == EINVAL, "order 1 is not refused");
+}
+
+static long set_default(unsigned long kinds, int what)
+{
+	return prctl(PR_SET_REGION_ORDER, kinds, what, 0, 0) ? -errno : 0;
+}
+
+static long child_maps(long order, long policy)
+{
+	char *p = mmap(NULL, table_size, RW, ANONYMOUS, -1, 0);
+
+	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
+	must_have(p, order, policy);
+	return 0;
+}
+
+static void test_default(long arg)
+{
+	int order = ARG_ORDER(arg), policy = ARG_POLICY(arg), fd = make_file("tmpfs", 4);
+	int what = advice(order, policy);
+	char *p, *q, *end;
+
+	need_orders();
+	compact();
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_ANON, 0, 0, 0) == (MADV_ORDER | MADV_ORDER_NONE),
+	     "there is a default");
+	p = map_at(arena(2), table_size, RW, ANONYMOUS, -1, 0);
+	must(!set_default(PR_ORDER_ANON, what), "prctl: %s", strerror(errno));
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_ANON, 0, 0, 0) == what, "it is not kept");
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_HEAP, 0, 0, 0) ==
+	     (MADV_ORDER | MADV_ORDER_NONE), "it is kept for the heap");
+	must_have_none(p);
+
+	q = map_at(arena(2), table_size, RW, ANONYMOUS, -1, 0);
+	must_have(q, order, policy);
+	q[12345] = 1;
+	must(mapped_order(q + 12345) == order, "a page of order %d", mapped_order(q + 12345));
+	p = map_at(arena(1), page_size, RW, MAP_PRIVATE, fd, 0);
+	must_have_none(p);
+	p = map_at(arena(1), page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must_have_none(p);
+	p = map_at(arena(1), page_size, RW, ANONYMOUS | MAP_STACK, -1, 0);
+	must_have_none(p);
+	spawn(1);
+	ask(1, child_maps, order, policy);
+
+	must(!set_default(PR_ORDER_STACK, what), "prctl: %s", strerror(errno));
+	p = map_at(arena(1), page_size, RW, ANONYMOUS | MAP_STACK, -1, 0);
+	must_have(p, order, policy);
+
+	must(!set_default(PR_ORDER_HEAP, what), "prctl: %s", strerror(errno));
+	end = sbrk(0);
+	must(sbrk(4 * table_size) != (void *)-1, "sbrk: %s", strerror(errno));
+	p = (char *)(((uintptr_t)end / table_size + 1) * table_size);
+	must_have(p, order, policy);
+	p[4321] = 1;
+	must(mapped_order(p + 4321) == order, "a page of order %d in the heap",
+	     mapped_order(p + 4321));
+	must(brk(end) == 0, "the heap does not shrink");
+
+	must(!set_default(PR_ORDER_ANON | PR_ORDER_STACK, MADV_ORDER | MADV_ORDER_NONE), "none");
+	p = map_at(arena(1), page_size, RW, ANONYMOUS, -1, 0);
+	must_have_none(p);
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_HEAP, 0, 0, 0) == what, "the heap's is gone");
+}
+
+static void test_default_refused(long arg)
+{
+	need_orders();
+	must(set_default(PR_ORDER_FILE, advice(4, 0)) == -EOPNOTSUPP, "file memory");
+	must(set_default(0, advice(4, 0)) == -EINVAL, "no kind");
+	must(set_default(1 << 4, advice(4, 0)) == -EINVAL, "an unknown kind");
+	must(set_default(PR_ORDER_ANON, advice(1, 0)) == -EINVAL, "order 1");
+	must(set_default(PR_ORDER_ANON, 4 << MADV_ORDER_SHIFT) == -EINVAL, "no advice of ours");
+	must(prctl(PR_SET_REGION_ORDER, PR_ORDER_ANON, advice(4, 0), 1, 0) == -1, "argument 4");
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_ANON | PR_ORDER_HEAP, 0, 0, 0) == -1,
+	     "two kinds");
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_ANON, 0, 0, 0) == (MADV_ORDER | MADV_ORDER_NONE),
+	     "a call that is refused changed something");
+}
+
+/* As a program: exits 0 if heap, mapping and stack have their order. */
+static int report(const char *order)
+{
+	char want[64], line[64], here;
+	char *p = mmap(NULL, 1 << 20, RW, ANONYMOUS, -1, 0);
+	char *end = sbrk(1 << 20);
+
+	snprintf(want, sizeof(want), "%s", order);
+	smaps_order(p, line, sizeof(line));
+	if (strcmp(line, want))
+		return 2;
+	smaps_order(end + (1 << 20) - 1, line, sizeof(line));
+	if (strcmp(line, want))
+		return 3;
+	smaps_order(&here, line, sizeof(line));
+	if (strcmp(line, "0"))
+		return 4;
+	return 0;
+}
+
+static void test_exec(long arg)
+{
+	char want[32];
+	int status;
+	pid_t pid;
+
+	need_orders();
+	snprintf(want, sizeof(want), "%d%s%s", ARG_ORDER(arg),
+		 ARG_POLICY(arg) & WAIT ? " wait" : "", ARG_POLICY(arg) & COPY ? " copy" : "");
+	must(!set_default(PR_ORDER_ANON | PR_ORDER_HEAP, advice(ARG_ORDER(arg), ARG_POLICY(arg))),
+	     "prctl");
+	must(!set_default(PR_ORDER_STACK, advice(0, 0)), "prctl");
+	pid = fork();
+	if (!pid) {
+		execl("/proc/self/exe", "order", REPORT, want, NULL);
+		_exit(9);
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "no program");
+	must(WEXITSTATUS(status) != 9, "exec: it did not start");
+	must(!WEXITSTATUS(status), "%s has not the order `%s`",
+	     WEXITSTATUS(status) == 2 ? "a mapping" :
+	     WEXITSTATUS(status) == 3 ? "the heap" : "the stack", want);
+}
+
+/* --- all of them --------------------------------------------------------- */
+
+/* once for each order and policy */
+static const struct {
+	const char *desc;
+	void (*fn)(long arg);
+	bool copies;		/* a policy of copying matters */
+} questions[] = {
+	{ "Writes bring pages of the order", test_write },
+	{ "Reads bring pages of the order", test_read },
+	{ "At the edges are smaller pages", test_edges },
+	{ "A page that was there is kept", test_late },
+	{ "The machine's switches at always change nothing", test_switched_on },
+	{ "The last word of order and MADV_NOHUGEPAGE counts", test_no_hugepage },
+	{ "After a fork each process sees its own writes", test_fork, true },
+	{ "One page written after a fork", test_cow, true },
+	{ "Two generations, of which the first goes first", test_generations, true },
+	{ "A page lent to a pipe is not written by others", test_lent, true },
+	{ "A region that is moved, grown and left", test_mremap },
+	{ "A region that is protected in part", test_mprotect },
+	{ "Base pages unmapped out of large ones", test_unmap_part },
+	{ "Base pages thrown out of large ones", test_dontneed },
+	{ "Pages given up with MADV_FREE", test_free },
+	{ "Regions merge only if they are equal", test_merge },
+	{ "Pages swapped out and in", test_swap },
+	{ "Pages swapped out before a fork", test_swap_fork, true },
+	{ "Pages reclaimed under pressure", test_pressure },
+	{ "A memory cgroup with little room", test_limit },
+	{ "Another process's region", test_process_madvise },
+	{ "A default for new regions", test_default },
+	{ "A default kept over exec", test_exec },
+};
+
+static const struct test_case others[] = {
+	{ "What cannot be is refused, and changes nothing", test_refused },
+	{ "A default that cannot be is refused", test_default_refused },
+	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0) },
+	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT) },
+	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT) },
+	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT) },
+};
+
+#define MAX_CASES	1200
+
+int main(int argc, char **argv)
+{
+	static const char * const policies[] = { "", ", wait", ", copy", ", wait, copy" };
+	static struct test_case cases[MAX_CASES];
+	int n = 0, ret;
+	bool short_run = false;
+
+	if (argc == 3 && !strcmp(argv[1], REPORT))
+		return report(argv[2]);
+	page_size = sysconf(_SC_PAGESIZE);
+	table_size = page_size * (page_size / sizeof(long));
+	for (int i = 1; i < argc; i++)
+		short_run |= !strcmp(argv[i], "-q");
+
+	for (size_t q = 0; q < ARRAY_SIZE(questions); q++)
+		for (int order = 0; order <= pmd_order(); order++)
+			for (int policy = 0; policy <= (WAIT | COPY); policy++) {
+				char *desc;
+
+				if (order == 1 || (!order && policy))
+					continue;
+				if (short_run && ((order != 0 && order != 2 && order != 4 &&
+						   order != pmd_order()) ||
+						  ((policy & COPY) && !questions[q].copies) ||
+						  ((policy & WAIT) && order == 2)))
+					continue;
+				if (asprintf(&desc, "%s: order %d%s", questions[q].desc, order,
+					     policies[policy]) < 0)
+					return KSFT_FAIL;
+				cases[n].desc = desc;
+				cases[n].fn = questions[q].fn;
+				cases[n++].arg = ARG(order, policy);
+			}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		cases[n++] = others[i];
+
+	find_switches();
+	switch_off();
+	atexit(restore_switches);
+	after_each_case = switch_off;
+	ret = run_cases(argc, argv, cases, n);
+	return ret;
+}
