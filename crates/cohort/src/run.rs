@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cohort run`: mark this process as a zygote, or as one whose pages may be merged, then become
-//! the program.
+//! `cohort run`: mark this process as a zygote, as one whose pages may be merged, or as one whose
+//! memory is to have pages of a size, then become the program.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 
 /// The kernel has no Cohort, or cannot merge (EX_UNAVAILABLE of sysexits.h).
 pub const EXIT_NO_COHORT: u8 = 69;
@@ -21,6 +23,114 @@ const PR_COHORT_KEEP_EXEC: libc::c_ulong = 2;
 
 // Since Linux 6.4; libc has no name for it yet.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
+
+// include/uapi/linux/region_order.h
+const MADV_ORDER: libc::c_ulong = 0x4f00;
+const MADV_ORDER_SHIFT: u32 = 16;
+const MADV_ORDER_WAIT: libc::c_ulong = 0x01;
+const MADV_ORDER_COPY: libc::c_ulong = 0x02;
+const MADV_ORDER_NONE: libc::c_ulong = 0x80;
+const PR_SET_REGION_ORDER: libc::c_int = 0x434f_4803;
+const PR_ORDER_HEAP: libc::c_ulong = 1;
+const PR_ORDER_ANON: libc::c_ulong = 2;
+const PR_ORDER_STACK: libc::c_ulong = 8;
+
+/// The page size that is asked for memory of a kind: `64K`, `2M,wait`, `64K,copy`, `4K`, `no`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pages {
+    /// Bytes of a page; none takes the order back.
+    size: Option<u64>,
+    /// Wait for a page of that size rather than take smaller ones.
+    wait: bool,
+    /// Copy whole large pages on write.
+    copy: bool,
+}
+
+impl FromStr for Pages {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let size = parts.next().unwrap_or_default();
+        let mut pages = Pages {
+            size: if size == "no" {
+                None
+            } else {
+                Some(bytes(size)?)
+            },
+            wait: false,
+            copy: false,
+        };
+        for policy in parts {
+            match policy {
+                "wait" => pages.wait = true,
+                "copy" => pages.copy = true,
+                _ => return Err(format!("`{policy}` is no policy: there are wait and copy")),
+            }
+        }
+        if pages.size.is_none() && (pages.wait || pages.copy) {
+            return Err("`no` has no policy".into());
+        }
+        Ok(pages)
+    }
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.size {
+            Some(size) if size % (1 << 20) == 0 => write!(f, "{} MB", size >> 20),
+            Some(size) => write!(f, "{} kB", size >> 10),
+            None => write!(f, "no size"),
+        }
+    }
+}
+
+impl Pages {
+    /// The advice that asks for it on a machine with base pages of `base` bytes.
+    fn advice(self, base: u64) -> Result<libc::c_ulong, String> {
+        let Some(size) = self.size else {
+            return Ok(MADV_ORDER | MADV_ORDER_NONE);
+        };
+        if size < base {
+            return Err(format!(
+                "{self} is less than the {} kB of a base page here",
+                base >> 10
+            ));
+        }
+        if size == base && (self.wait || self.copy) {
+            return Err(format!(
+                "{self} is a base page, which has no policy: it is there, or no memory is"
+            ));
+        }
+        let order = (size / base).trailing_zeros();
+        let mut advice = MADV_ORDER | libc::c_ulong::from(order) << MADV_ORDER_SHIFT;
+        if self.wait {
+            advice |= MADV_ORDER_WAIT;
+        }
+        if self.copy {
+            advice |= MADV_ORDER_COPY;
+        }
+        Ok(advice)
+    }
+}
+
+/// A size such as `64K` or `2M`: a power of two.
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no page size, such as 64K or 2M: a power of two");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" | "KB" | "kB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        _ => return Err(wrong()),
+    };
+    number
+        .checked_mul(1 << shift)
+        .filter(|size| size.is_power_of_two())
+        .ok_or_else(wrong)
+}
 
 /// Arguments of `cohort run`.
 #[derive(clap::Args)]
@@ -37,6 +147,20 @@ pub struct Args {
     /// execute other programs. Needs no Cohort in the kernel; with --zygote it does both.
     #[arg(long)]
     merge: bool,
+    /// The page size of the program's heap and of what it maps without a file, for instance 64K;
+    /// `2M,wait` waits for such pages rather than taking smaller ones, `64K,copy` copies whole
+    /// pages on write. Kept by its children and by programs that they execute.
+    #[arg(long, value_name = "SIZE[,POLICY]")]
+    order: Option<Pages>,
+    /// That of the heap alone; `no` for the machine's own rules.
+    #[arg(long, value_name = "SIZE[,POLICY]")]
+    heap: Option<Pages>,
+    /// That of mapped anonymous memory alone.
+    #[arg(long, value_name = "SIZE[,POLICY]")]
+    anon: Option<Pages>,
+    /// That of stacks, which --order leaves alone.
+    #[arg(long, value_name = "SIZE[,POLICY]")]
+    stack: Option<Pages>,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -44,7 +168,8 @@ pub struct Args {
 
 /// Sets the role and becomes the program; returns only when that failed.
 pub fn main(args: &Args) -> ExitCode {
-    if args.zygote || args.keep_exec || !args.merge {
+    let orders = args.orders();
+    if args.zygote || args.keep_exec || (!args.merge && orders.is_empty()) {
         // Both flags are always set: the exec below would drop a role that is not kept.
         if let Err(error) = set_role(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC) {
             eprintln!("cohort: {}", no_cohort(&error));
@@ -66,6 +191,12 @@ pub fn main(args: &Args) -> ExitCode {
             eprintln!("cohort: {hint}");
         }
     }
+    for (kinds, pages) in orders {
+        if let Err(text) = set_order(kinds, pages) {
+            eprintln!("cohort: {text}");
+            return ExitCode::from(EXIT_NO_COHORT);
+        }
+    }
     let program = &args.command[0];
     let error = Command::new(program).args(&args.command[1..]).exec();
     eprintln!(
@@ -74,6 +205,54 @@ pub fn main(args: &Args) -> ExitCode {
         plain(&error)
     );
     ExitCode::from(exit_code(&error))
+}
+
+impl Args {
+    /// What to ask for which kinds of memory; the more precise option comes last and counts.
+    fn orders(&self) -> Vec<(libc::c_ulong, Pages)> {
+        [
+            (PR_ORDER_HEAP | PR_ORDER_ANON, self.order),
+            (PR_ORDER_HEAP, self.heap),
+            (PR_ORDER_ANON, self.anon),
+            (PR_ORDER_STACK, self.stack),
+        ]
+        .into_iter()
+        .filter_map(|(kinds, pages)| Some((kinds, pages?)))
+        .collect()
+    }
+}
+
+/// Asks for a page size for regions to come; it is kept over fork and exec.
+fn set_order(kinds: libc::c_ulong, pages: Pages) -> Result<(), String> {
+    // SAFETY: sysconf touches no memory of ours.
+    let base = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let advice = pages.advice(u64::try_from(base).unwrap_or(4096))?;
+    let zero: libc::c_ulong = 0;
+    // SAFETY: prctl with this option takes integers and touches no memory of ours.
+    if unsafe { libc::prctl(PR_SET_REGION_ORDER, kinds, advice, zero, zero) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    // Taking back is never refused by a kernel that has orders at all.
+    let none = MADV_ORDER | MADV_ORDER_NONE;
+    // SAFETY: as above.
+    let known = unsafe { libc::prctl(PR_SET_REGION_ORDER, kinds, none, zero, zero) } == 0;
+    Err(no_order(&error, pages, known))
+}
+
+fn no_order(error: &io::Error, pages: Pages, known: bool) -> String {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) if known => format!(
+            "this machine has no pages of {pages}; those that it has are named in \
+             /sys/kernel/mm/transparent_hugepage"
+        ),
+        Some(libc::EINVAL) => {
+            "this kernel has no page size for each region; build one with `cohort lab build` and \
+             try the program in `cohort lab shell`"
+                .into()
+        }
+        _ => format!("the kernel refused pages of {pages}: {}", plain(error)),
+    }
 }
 
 fn set_role(flags: libc::c_ulong) -> io::Result<()> {
@@ -194,6 +373,70 @@ mod tests {
         assert!(old.contains("older than 6.4"), "{old}");
         let refused = no_merging(&io::Error::from_raw_os_error(libc::EPERM));
         assert!(refused.contains("Operation not permitted"), "{refused}");
+    }
+
+    #[test]
+    fn page_sizes_are_read_and_become_advice() {
+        let advice = |text: &str| text.parse::<Pages>().and_then(|pages| pages.advice(4096));
+        assert_eq!(advice("64K"), Ok(0x4_4f00));
+        assert_eq!(advice("2M,wait"), Ok(0x9_4f01));
+        assert_eq!(advice("16K,copy,wait"), Ok(0x2_4f03));
+        assert_eq!(advice("65536"), Ok(0x4_4f00));
+        assert_eq!(advice("4K"), Ok(0x4f00));
+        assert_eq!(advice("no"), Ok(0x4f80));
+        assert_eq!("64K".parse::<Pages>().unwrap().advice(65536), Ok(0x4f00));
+        for wrong in [
+            "",
+            "K",
+            "64",
+            "48K",
+            "64Q",
+            "0K",
+            "-4K",
+            "64K,soon",
+            "no,wait",
+            "4K,wait",
+            "64K,",
+            "99999999999999999999G",
+        ] {
+            assert!(advice(wrong).is_err(), "{wrong}");
+        }
+        assert!("4K".parse::<Pages>().unwrap().advice(65536).is_err());
+    }
+
+    #[test]
+    fn a_size_for_a_kind_counts_more_than_one_for_all() {
+        #[derive(clap::Parser)]
+        struct Run {
+            #[command(flatten)]
+            args: Args,
+        }
+        let run = <Run as clap::Parser>::parse_from([
+            "run", "--heap", "2M", "--order", "64K,wait", "--stack", "no", "--", "true",
+        ]);
+        let size = |size, wait| Pages {
+            size,
+            wait,
+            copy: false,
+        };
+        assert_eq!(
+            run.args.orders(),
+            [
+                (PR_ORDER_HEAP | PR_ORDER_ANON, size(Some(1 << 16), true)),
+                (PR_ORDER_HEAP, size(Some(1 << 21), false)),
+                (PR_ORDER_STACK, size(None, false)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_size_that_the_machine_lacks_is_told_apart_from_an_old_kernel() {
+        let error = io::Error::from_raw_os_error(libc::EINVAL);
+        let pages: Pages = "8K".parse().unwrap();
+        let lacking = no_order(&error, pages, true);
+        assert!(lacking.contains("no pages of 8 kB"), "{lacking}");
+        let old = no_order(&error, pages, false);
+        assert!(old.contains("no page size for each region"), "{old}");
     }
 
     #[test]
