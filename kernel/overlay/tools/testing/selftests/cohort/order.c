@@ -1261,6 +1261,10 @@ static const struct {
 static const struct test_case others[] = {
 	{ "What cannot be is refused, and changes nothing", test_refused },
 	{ "A default that cannot be is refused", test_default_refused },
+};
+
+/* These fill the machine's memory page by page: only without -q. */
+static const struct test_case slow[] = {
 	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0) },
 	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT) },
 	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT) },
@@ -1304,6 +1308,8 @@ int main(int argc, char **argv)
 			}
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		cases[n++] = others[i];
+	for (size_t i = 0; i < ARRAY_SIZE(slow) && !short_run; i++)
+		cases[n++] = slow[i];
 
 	find_switches();
 	switch_off();
