@@ -6,6 +6,7 @@
 //! compared byte by byte, so that what is counted was equal when it was counted.
 
 use crate::Paths;
+use crate::memory::read_as_far;
 use crate::model::Snapshot;
 use crate::process::Identity;
 use crate::region::Kind;
@@ -16,7 +17,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Pages read at once.
@@ -318,7 +318,7 @@ fn hash_process(snapshot: &Snapshot, paths: &Paths, place: usize) -> (Vec<Item>,
         let (now, later) = rest.split_at(run);
         rest = later;
         let bytes = &mut buffer[..run * size];
-        let got = read_pages(&memory, bytes, first * snapshot.page);
+        let got = read_as_far(&memory, bytes, first * snapshot.page).0;
         unreadable += (run - got / size) as u64;
         for (bytes, (page, frame)) in bytes[..got].chunks_exact(size).zip(now) {
             items.push(Item {
@@ -330,20 +330,6 @@ fn hash_process(snapshot: &Snapshot, paths: &Paths, place: usize) -> (Vec<Item>,
         }
     }
     (items, unreadable)
-}
-
-/// Reads as far as it goes.
-fn read_pages(memory: &File, bytes: &mut [u8], at: u64) -> usize {
-    let mut done = 0;
-    while done < bytes.len() {
-        match memory.read_at(&mut bytes[done..], at + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    done
 }
 
 /// Those pages of a group that are byte by byte what the first one that can be read is.
@@ -366,7 +352,7 @@ fn verify(snapshot: &Snapshot, paths: &Paths, group: &[Item]) -> Vec<Item> {
             continue;
         };
         let mut bytes = vec![0; size];
-        if read_pages(file, &mut bytes, item.page * snapshot.page) < size
+        if read_as_far(file, &mut bytes, item.page * snapshot.page).0 < size
             || xxh3_64(&bytes) != item.hash
         {
             continue;

@@ -8,6 +8,7 @@
 //! has mapped. Of these nothing is known: they are neither idle nor used.
 
 use crate::Paths;
+use crate::memory::{self, OwnPages};
 use crate::store::{TableId, Tables};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -296,17 +297,10 @@ fn number(bytes: &[u8]) -> u64 {
 
 /// Reads as far as the file goes, in whole numbers.
 fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], at + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
-            Err(error) => return Err(error),
-        }
+    match memory::read_as_far(file, bytes, at) {
+        (_, Some(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        (done, _) => Ok(done / 8 * 8),
     }
-    Ok(done / 8 * 8)
 }
 
 /// Lets every processor put the pages that it has mapped last onto the lists of reclaim, as it does
@@ -314,21 +308,9 @@ fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
 /// what makes a processor do so; where that is not possible, nothing is known of these pages.
 fn drain() {
     let threads = std::thread::spawn(|| {
-        let page = crate::page_size() as usize;
-        // SAFETY: a fresh private mapping at an address of the kernel's choice.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                page,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
+        let Some(page) = OwnPages::map(1) else {
             return;
-        }
+        };
         // SAFETY: all zeros is an empty set; the calls concern this thread and the page from above.
         unsafe {
             for processor in 0..libc::CPU_SETSIZE as usize {
@@ -337,12 +319,11 @@ fn drain() {
                 if libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one) != 0 {
                     continue;
                 }
-                memory.cast::<u8>().write_volatile(1);
-                libc::madvise(memory, page, libc::MADV_DONTNEED);
+                page.start.write_volatile(1);
+                libc::madvise(page.start.cast(), page.length, libc::MADV_DONTNEED);
                 // What newer kernels do it for.
-                libc::madvise(memory, page, libc::MADV_COLD);
+                libc::madvise(page.start.cast(), page.length, libc::MADV_COLD);
             }
-            libc::munmap(memory, page);
         }
     });
     // It has an affinity of its own, and ends with it.

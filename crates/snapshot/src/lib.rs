@@ -31,6 +31,7 @@ pub mod frames;
 pub mod group;
 pub mod idle;
 pub mod kin;
+mod memory;
 pub mod model;
 pub mod pace;
 pub mod pagemap;

@@ -5,6 +5,7 @@ use crate::Paths;
 use crate::frames::{self, FrameMap};
 use crate::idle::{Activity, Watch};
 use crate::kin;
+use crate::memory::OwnPages;
 use crate::model::{Frames, Process, Sampling, Snapshot};
 use crate::pace::Pace;
 use crate::pagemap::Pagemap;
@@ -395,37 +396,24 @@ fn own_frame(paths: &Paths) -> OwnFrame {
             merged: true,
         };
     }
-    let length = 2 * crate::page_size() as usize;
     let hidden = OwnFrame {
         visible: false,
         zero: None,
         merged: false,
     };
-    // SAFETY: a fresh private mapping at an address of the kernel's choice.
-    let memory = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            length,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if memory == libc::MAP_FAILED {
+    let Some(memory) = OwnPages::map(2) else {
         return hidden;
-    }
+    };
     // SAFETY: both pages are ours, readable and writable; volatile so that they are touched.
     unsafe {
-        memory.cast::<u8>().write_volatile(1);
-        memory.cast::<u8>().add(length / 2).read_volatile();
+        memory.start.write_volatile(1);
+        memory.start.add(memory.length / 2).read_volatile();
     }
     let mut entries = [0; 2];
     let read = Pagemap::open(paths, std::process::id() as i32)
-        .and_then(|pagemap| pagemap.read(memory as u64 / crate::page_size(), &mut entries));
+        .and_then(|pagemap| pagemap.read(memory.start as u64 / crate::page_size(), &mut entries));
     let merged = !frames::says_merged(paths, entries[0] & raw::FRAME);
-    // SAFETY: the mapping from above, used by nobody any more.
-    unsafe { libc::munmap(memory, length) };
+    drop(memory);
     if !matches!(read, Ok(2)) || entries[0] & raw::FRAME == 0 {
         return hidden;
     }
