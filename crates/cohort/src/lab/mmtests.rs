@@ -4,6 +4,7 @@
 
 use super::build::{self, Config, Kernel};
 use super::guest::{QEMU, Spec, qemu_version};
+use super::hash::Hasher;
 use super::job::Step;
 use super::mmtests_data::{self, List, TestProgram};
 use super::mmtests_verdict::{Answer, Class, Row, Run, compare, read};
@@ -11,7 +12,7 @@ use super::programs::Program;
 use super::protocol::StepReport;
 use super::{Lab, files, mmtests_build, programs, results, rootfs, show};
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,6 +23,8 @@ const ROOTFS: &str = "base";
 const MEMORY: u64 = 2_048;
 /// Processors, for races.
 const CPUS: u32 = 2;
+/// Seconds that the tests of one guest may take in all, by their limits.
+const BATCH_SECONDS: u64 = 7_200;
 /// Host seconds for a guest to boot and to end, beside its tests.
 const BOOT_LIMIT: u64 = 400;
 /// The last step of a guest, which tells how much was shared in it.
@@ -71,7 +74,7 @@ struct Side {
 }
 
 /// What all runs of one side came to.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Found {
     /// Runs by test.
     runs: BTreeMap<String, Vec<Run>>,
@@ -81,6 +84,18 @@ struct Found {
     shared: u64,
     /// Guests that were booted.
     guests: u32,
+}
+
+/// What a run has done so far. It is kept after each guest, so that a run which was interrupted
+/// goes on where it stopped.
+#[derive(Debug, Serialize, Deserialize)]
+struct Progress {
+    /// Hash of all that the verdicts depend on.
+    key: String,
+    /// Of all its parts.
+    seconds: u64,
+    /// Stock, then ours.
+    found: [Found; 2],
 }
 
 /// What is written to `out/results/mmtests-CONFIG.json`.
@@ -118,7 +133,7 @@ struct Bench<'a> {
 
 /// Runs the tests on both kernels; false when a verdict differs and should not.
 pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
-    let start = Instant::now();
+    let mut start = Instant::now();
     let list = mmtests_data::load(lab)?;
     let chosen = choose(&list, options)?;
     let sides = sides(lab, options)?;
@@ -129,14 +144,24 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
         programs: mmtests_build::programs(lab, options.config, &chosen)?,
         rootfs: rootfs::image(lab, ROOTFS)?,
     };
-    let mut found = [Found::default(), Found::default()];
+    let kept = lab.out(&format!("run/mmtests-{}.progress", options.config));
+    let mut progress = Progress::load(&kept, bench.key(&sides, &chosen)?);
     let mut again = chosen.clone();
     for run in 1..=options.runs {
-        for (side, found) in sides.iter().zip(&mut found) {
-            bench.run(side, &again, found)?;
+        for batch in batches(&again) {
+            for (number, side) in sides.iter().enumerate() {
+                let left = progress.found[number].missing(batch, run);
+                if left.is_empty() {
+                    continue;
+                }
+                bench.run(side, &left, &mut progress.found[number])?;
+                progress.seconds += start.elapsed().as_secs();
+                start = Instant::now();
+                progress.save(&kept)?;
+            }
         }
         again.retain(|test| {
-            rows(&list, test, &found)
+            rows(&list, test, &progress.found)
                 .iter()
                 .any(|row| row.class == Class::Differs)
         });
@@ -148,6 +173,8 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
             eprintln!("verdicts differ, once more on both: {}", names.join(", "));
         }
     }
+    files::remove(&kept)?;
+    let found = progress.found;
     let mut cases: Vec<Row> = chosen
         .iter()
         .flat_map(|test| rows(&list, test, &found))
@@ -169,7 +196,7 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
         qemu: format!("{QEMU} {}", qemu_version()?),
-        seconds: start.elapsed().as_secs(),
+        seconds: progress.seconds,
         stock: stock_side.results(stock),
         cohort: cohort_side.results(cohort),
         counts,
@@ -233,6 +260,63 @@ fn sides(lab: &Lab, options: &Options) -> Result<[Side; 2]> {
     ])
 }
 
+/// Tests in groups, a guest each, so that an interruption costs no more than one of them.
+fn batches(tests: &[TestProgram]) -> impl Iterator<Item = &[TestProgram]> {
+    let mut seconds = 0;
+    tests.chunk_by(move |test, next| {
+        seconds += test.timeout;
+        let fits = seconds + next.timeout <= BATCH_SECONDS;
+        if !fits {
+            seconds = 0;
+        }
+        fits
+    })
+}
+
+impl Found {
+    /// The tests of a group that were not run so often.
+    fn missing(&self, batch: &[TestProgram], run: u32) -> Vec<TestProgram> {
+        let times = |test: &TestProgram| self.runs.get(&test.name).map_or(0, Vec::len);
+        batch
+            .iter()
+            .filter(|test| times(test) < run as usize)
+            .cloned()
+            .collect()
+    }
+}
+
+impl Progress {
+    /// What an interrupted run of the same has left, or nothing.
+    fn load(file: &Path, key: String) -> Self {
+        let kept = std::fs::read(file)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Self>(&text).ok())
+            .filter(|kept| kept.key == key);
+        match kept {
+            Some(kept) => {
+                eprintln!(
+                    "going on with a run that was interrupted: {} tests are done on the stock \
+                     kernel, {} on ours (remove {} to begin anew)",
+                    kept.found[0].runs.len(),
+                    kept.found[1].runs.len(),
+                    file.display()
+                );
+                kept
+            }
+            None => Progress {
+                key,
+                seconds: 0,
+                found: Default::default(),
+            },
+        }
+    }
+
+    fn save(&self, file: &Path) -> Result<()> {
+        let json = serde_json::to_vec(self).context("the progress is no JSON")?;
+        files::write(file, &json)
+    }
+}
+
 impl Side {
     fn results(self, found: Found) -> SideResults {
         SideResults {
@@ -256,6 +340,25 @@ impl SideResults {
 }
 
 impl Bench<'_> {
+    /// The hash of all that the verdicts of these tests depend on.
+    fn key(&self, sides: &[Side; 2], chosen: &[TestProgram]) -> Result<String> {
+        let mut key = Hasher::new();
+        for side in sides {
+            key.path(&side.image)?
+                .part("cmdline", side.cmdline.as_bytes());
+        }
+        key.path(&self.lab.path(mmtests_data::DIR))?
+            .path(&self.init)?
+            .part("rootfs", self.rootfs.as_os_str().as_encoded_bytes());
+        for program in &self.programs {
+            key.path(&program.file)?;
+        }
+        for test in chosen {
+            key.part("test", test.name.as_bytes());
+        }
+        Ok(key.finish())
+    }
+
     /// Runs each test once. A guest that does not survive one costs that test alone: the next
     /// guest goes on behind it.
     fn run(&self, side: &Side, tests: &[TestProgram], found: &mut Found) -> Result<()> {
@@ -561,6 +664,42 @@ mod tests {
         let brief = table(&results, true);
         assert!(!brief.contains("cow: a") && brief.contains("cow: b  DIFFERS"));
         serde_json::to_string(&results).unwrap();
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_with_what_is_left_of_it() {
+        let text = include_str!("../../../../guest/kernel-tests/tests.toml");
+        let list: List = toml::from_str(text).unwrap();
+        let groups: Vec<_> = batches(&list.tests).collect();
+        assert!(groups.len() > 1);
+        assert_eq!(groups.concat().len(), list.tests.len());
+        for group in &groups {
+            let seconds: u64 = group.iter().map(|test| test.timeout).sum();
+            assert!(group.len() == 1 || seconds <= BATCH_SECONDS, "{seconds}");
+        }
+
+        let mut found = Found::default();
+        let first = &groups[0][0].name;
+        let run = vec![("a".to_string(), fail())];
+        found.runs.insert(first.clone(), vec![run]);
+        assert_eq!(found.missing(groups[0], 1).len(), groups[0].len() - 1);
+        assert_eq!(found.missing(groups[0], 2).len(), groups[0].len());
+
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("progress");
+        let mut progress = Progress::load(&file, "key".into());
+        assert_eq!(progress.found[0], Found::default());
+        progress.found[0] = found;
+        progress.save(&file).unwrap();
+        let same = Progress::load(&file, "key".into());
+        assert_eq!(same.found, progress.found);
+        let other = Progress::load(&file, "another".into());
+        assert_eq!(other.found[0], Found::default());
+        std::fs::write(&file, "no JSON").unwrap();
+        assert_eq!(
+            Progress::load(&file, "key".into()).found[0],
+            Found::default()
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::mmtests_data::{Expected, Format, List, TestProgram};
 use super::protocol::{Ending, StepReport, Verdict, tap};
 use regex::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,7 +14,7 @@ const WHOLE: &str = "(ends)";
 const SKIP: i32 = 4;
 
 /// What one case answered in one run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// It holds.
