@@ -392,3 +392,18 @@ fn a_reader_that_has_had_enough_is_no_error() {
         );
     }
 }
+
+#[test]
+fn a_mapping_that_nobody_has_is_an_error() {
+    let process = sleeper();
+    let pid = process.pid();
+    let output = cohort(&["scan", "--pid", &pid, "--mapping", "^/nowhere/"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("--mapping ^/nowhere/ matches no region"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty());
+    ran(&cohort(&["scan", "--pid", &pid, "--mapping", "libc"]));
+}

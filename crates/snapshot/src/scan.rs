@@ -119,17 +119,10 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     }
     let mut sampling = wait(options.interval, options.samples);
     let reading = Instant::now();
-    let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
+    let found = Found::new(options);
     let walker = Walker {
-        paths,
-        store: &store,
-        region: options.region,
-        files: &files,
-        page: options.page,
         referenced: options.interval > 0.0,
-        frames: own.visible,
-        zero: own.zero,
-        pace: &pace,
+        ..found.walker(options, &own)
     };
     let (total, done) = (wanted.len(), AtomicUsize::new(0));
     let walked: Vec<Result<Walked, Skipped>> = wanted
@@ -160,7 +153,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     // After smaps, which tells what each process used: this clears accessed bits.
     let activity = watch.map(Watch::end).transpose();
     let activity = activity.map_err(|source| idle_error(paths, source))?;
-    let tables = store.finish();
+    let tables = found.store.finish();
     drop_doubles(&mut processes, &tables, &mut skipped);
     skipped.sort_by_key(|skip| skip.pid);
     if let Some(activity) = &activity {
@@ -202,7 +195,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         interval: options.interval,
         activity,
         sampling: sampling.map(|(how, _)| how),
-        files: files.finish(),
+        files: found.files.finish(),
         parents: kin::parents(&processes, &tables, frames),
         processes,
         tables,
@@ -220,6 +213,38 @@ fn idle_error(paths: &Paths, source: std::io::Error) -> Error {
     }
 }
 
+/// What the processes are read into.
+struct Found {
+    store: Store,
+    files: Files,
+    pace: Pace,
+}
+
+impl Found {
+    fn new(options: &Options) -> Self {
+        Found {
+            store: Store::default(),
+            files: Files::default(),
+            pace: Pace::new(options.rate),
+        }
+    }
+
+    /// Reads processes into this, whether or not their pages were referenced.
+    fn walker<'a>(&'a self, options: &'a Options, own: &OwnFrame) -> Walker<'a> {
+        Walker {
+            paths: &options.paths,
+            store: &self.store,
+            region: options.region,
+            files: &self.files,
+            page: options.page,
+            referenced: false,
+            frames: own.visible,
+            zero: own.zero,
+            pace: &self.pace,
+        }
+    }
+}
+
 /// Calls the frames of all that is wanted idle, where the kernel keeps a bit for each.
 fn watch_frames(
     options: &Options,
@@ -230,23 +255,13 @@ fn watch_frames(
     if !own.visible || !paths.page_idle().exists() {
         return Ok(None);
     }
-    let (store, files, pace) = (Store::default(), Files::default(), Pace::new(options.rate));
-    let walker = Walker {
-        paths,
-        store: &store,
-        region: options.region,
-        files: &files,
-        page: options.page,
-        referenced: false,
-        frames: true,
-        zero: own.zero,
-        pace: &pace,
-    };
+    let found = Found::new(options);
+    let walker = found.walker(options, own);
     wanted.par_iter().for_each(|identity| {
         // Who cannot be read is named when it is read again.
         let _ = walker.walk(identity.clone());
     });
-    let tables = store.finish();
+    let tables = found.store.finish();
     Watch::begin(paths, &tables, &tables.ids()).map_err(|source| idle_error(paths, source))
 }
 

@@ -30,6 +30,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Page frames could not be seen, or processors not be sampled (EX_NOPERM of sysexits.h).
@@ -183,6 +184,7 @@ fn paths(reading: &Reading) -> Paths {
 fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let uids = select.uids()?;
     let known = Mutex::new(HashSet::new());
+    let matched = AtomicBool::new(false);
     let bar = ProgressBar::hidden();
     if std::io::stderr().is_terminal() {
         bar.set_style(
@@ -204,7 +206,9 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         },
         region: &|backing, _| {
             let mapping = select.mapping.as_ref();
-            mapping.is_none_or(|mapping| mapping.is_match(&backing.path))
+            let matches = mapping.is_none_or(|mapping| mapping.is_match(&backing.path));
+            matched.fetch_or(matches, Ordering::Relaxed);
+            matches
         },
         interval: reading.interval.unwrap_or(0.0),
         samples: reading.samples.unwrap_or(0.0),
@@ -246,6 +250,9 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
             None => ": none matches what was selected".into(),
         };
         bail!("no process was read{why}");
+    }
+    if let (Some(mapping), false) = (&select.mapping, matched.into_inner()) {
+        bail!("--mapping {mapping} matches no region of what was selected");
     }
     for skip in selected {
         eprintln!("cohort: process {} {}", skip.pid, reason(&skip.reason));
