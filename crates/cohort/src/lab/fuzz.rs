@@ -52,8 +52,9 @@ pub struct Options {
     /// A kernel image to use as it is, instead of a built one.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Which forks share: `always`, or `optin` for those that asked.
-    #[arg(long, default_value = "always", value_parser = ["always", "optin"])]
+    /// Which forks share: `always`, `optin` for those that asked, `never` to see whether a
+    /// failure has to do with sharing at all.
+    #[arg(long, default_value = "always", value_parser = ["always", "optin", "never"])]
     mode: String,
     /// Percent of rounds in which several processes work at once. Such a run checks as much,
     /// but does not repeat exactly. By default a third of the time is spent so.
@@ -68,6 +69,9 @@ pub struct Options {
     /// Do not shorten what fails.
     #[arg(long)]
     no_shorten: bool,
+    /// Shorten the file's commands if they fail, to FILE.short.
+    #[arg(long, requires = "replay", conflicts_with = "no_shorten")]
+    shorten: bool,
 }
 
 /// What is written to `out/results/fuzz.json`.
@@ -114,8 +118,8 @@ struct Bench<'a> {
 
 /// Runs the fuzzer; false when something failed.
 pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
-    if options.config == Config::Pristine && options.kernel.is_none() {
-        bail!("a pristine kernel shares nothing: use --config debug or bench");
+    if options.config == Config::Pristine && options.mode != "never" {
+        bail!("a pristine kernel shares nothing: use --config debug or bench, or --mode never");
     }
     if options.minutes == 0 && options.replay.is_none() {
         bail!("--minutes must be 1 at least");
@@ -425,6 +429,12 @@ impl Bench<'_> {
             Some((_, failure)) => {
                 println!("{}", failure.message);
                 println!("    the console is in {}", outcome.console.display());
+                if let (true, Some(file)) = (self.options.shorten, &self.options.replay) {
+                    let short = self.shorten(script, failure.kind);
+                    let file = files::sibling(file, ".short");
+                    files::write(&file, format!("# {}\n{short}", failure.message).as_bytes())?;
+                    println!("{} commands are in {}", short.len(), file.display());
+                }
                 false
             }
             None => true,
