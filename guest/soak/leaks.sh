@@ -4,7 +4,7 @@
 set -u
 file=/sys/kernel/debug/kmemleak
 if [ ! -w $file ]; then
-	echo "this kernel has no kmemleak"
+	echo "kmemleak is off, or not there"
 	exit 4
 fi
 echo scan >$file 2>/dev/null || exit 4
