@@ -91,24 +91,16 @@ static inline bool cohort_copy_files(void)
 	return static_branch_unlikely(&cohort_copy_files_key);
 }
 
-/*
- * Does @mm use any shared PMD table? Who must not miss one holds its mmap_lock,
- * under which no table is joined; a fault may leave one meanwhile.
- */
+/* Does @mm use any shared PMD table? Callers hold its mmap_lock. */
 static inline bool mm_cohort_upper(struct mm_struct *mm)
 {
-	/*
-	 * What is read may be old. READ_ONCE() would make gcc load a word that
-	 * it else compares where it lies: one instruction for each hook passed.
-	 */
-	return unlikely(data_race(mm->cohort.nr_upper));
+	return unlikely(READ_ONCE(mm->cohort.nr_upper));
 }
 
-/* Does @mm use any shared table? As above. */
+/* Does @mm use any shared table? Callers hold its mmap_lock. */
 static inline bool mm_cohort(struct mm_struct *mm)
 {
-	/* As above. */
-	return unlikely(data_race(mm->cohort.nr_tables));
+	return unlikely(READ_ONCE(mm->cohort.nr_tables));
 }
 
 /* Life of an address space (mm/cohort/core.c). */

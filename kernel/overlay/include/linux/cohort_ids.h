@@ -21,8 +21,7 @@ void __cohort_new_namespaces(struct mm_struct *mm);
 
 static inline bool cohort_ids_matter(struct mm_struct *mm)
 {
-	/* May be old, as in mm_cohort(): a process joins tables by its own fork. */
-	return mm && unlikely(data_race(mm->cohort.nr_tables));
+	return mm && unlikely(READ_ONCE(mm->cohort.nr_tables));
 }
 
 /* A child is made, maybe in namespaces of its own. Returns 0 or -ENOMEM. */
