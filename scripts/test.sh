@@ -90,6 +90,8 @@ one "lints" clippy
 many host cargo test --locked --no-fail-fast
 one "debug kernel" cohort lab build --config debug
 many guest cohort lab test
+# Load, and too little memory for it, on the debug kernel.
+many soak cohort lab soak --minutes 5 --no-leaks
 # The kernel's own tests, a short choice of them, on the pristine kernel and on ours.
 many mmtests cohort lab mmtests --short --brief
 
