@@ -207,6 +207,8 @@ fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -> Wa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ram::MICROVM;
+    use crate::target;
     use translation::format::Format;
     use translation::{GuestMemory, SparseMemory};
 
@@ -252,6 +254,54 @@ mod tests {
     /// contiguous bit (52) is left out: it says that neighbours agree, which random ones do not.
     const LONG: u64 = !0x001f_ffff_fff0_0000;
     const SHORT: u64 = 0x000f_ffff_000f_ffff;
+
+    #[test]
+    fn every_access_is_counted_and_a_wrong_one_is_told_with_its_entries() {
+        // GIVEN four levels of tables at 0x1000 to 0x4000 and a page of theirs at 0x5000
+        let mut words = vec![0u64; 6 * 512];
+        let vaddr = 0x7f12_3456_7890u64;
+        for (table, shift) in [(1, 39), (2, 30), (3, 21), (4, 12)] {
+            words[table * 512 + (vaddr as usize >> shift & 511)] = (table as u64 + 1) << 12 | 7;
+        }
+        let target = target::find("x86_64").unwrap();
+        let mut checker = Checker::new(target, Ram::over(&words, MICROVM)).unwrap();
+        let on = Context {
+            paging: true,
+            root: 0x1000,
+            ..Context::default()
+        };
+        // WHEN QEMU used what the tables say, or nothing, or paging is off THEN nothing is wrong
+        checker.access(&on, AccessKind::Read, vaddr, Some(0x5890));
+        checker.access(&on, AccessKind::Read, vaddr, None);
+        checker.access(&Context::default(), AccessKind::Fetch, 0x70, Some(0x70));
+        let own = (5, Vec::new());
+        assert_eq!(
+            (checker.verdict(&own).checked, checker.verdict(&own).wrong),
+            (2, 0)
+        );
+        // WHEN it used another page, or one where there is none THEN both are told.
+        checker.access(&on, AccessKind::Write, vaddr, Some(0x4890));
+        checker.access(&on, AccessKind::Read, vaddr + 0x1000, Some(0x5890));
+        let expected = Verdict {
+            checked: 4,
+            wrong: 2,
+            model_checked: 5,
+            model_wrong: 1,
+        };
+        assert_eq!(checker.verdict(&(5, vec!["one".into()])), expected);
+        let [first, second] = checker.complaints() else {
+            panic!("{:?}", checker.complaints());
+        };
+        assert!(
+            first.contains("Write at 0x7f1234567890: QEMU used 0x4890"),
+            "{first}"
+        );
+        assert!(
+            first.contains("say 0x5890") && first.contains("]=0x5007"),
+            "{first}"
+        );
+        assert!(second.contains("no translation"), "{second}");
+    }
 
     #[test]
     fn two_walkers_that_share_no_code_agree_on_random_tables() {

@@ -79,6 +79,16 @@ impl Ram {
         Ok(Ram { host, len, layout })
     }
 
+    /// Memory that a test made; it must not go before.
+    #[cfg(test)]
+    pub fn over(words: &[u64], layout: Layout) -> Self {
+        Ram {
+            host: words.as_ptr() as usize,
+            len: size_of_val(words) as u64,
+            layout,
+        }
+    }
+
     /// The physical address behind a host address of the guest's memory.
     pub fn physical(&self, host: usize) -> Option<u64> {
         let offset = host.checked_sub(self.host)? as u64;
@@ -171,11 +181,7 @@ mod tests {
     #[test]
     fn words_are_read_where_they_are() {
         let words: Vec<u64> = vec![0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
-        let ram = Ram {
-            host: words.as_ptr() as usize,
-            len: 16,
-            layout: MICROVM,
-        };
+        let ram = Ram::over(&words, MICROVM);
         assert_eq!(ram.read_u64(8), Some(words[1]));
         assert_eq!(ram.read_u32(4), Some(0x1111_2222));
         assert_eq!(ram.read_u32(8), Some(0x7777_8888));
