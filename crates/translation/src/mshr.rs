@@ -85,8 +85,13 @@ mod tests {
             let mut mshrs = Mshrs::new(limit, u64::MAX);
             let mut registers = vec![0u64; limit];
             let mut now = 0;
-            for _ in 0..100_000 {
-                now += dice(30);
+            for step in 0..500_000 {
+                // Now and then the queue that more requests than registers make is let go.
+                now += if step % 1_000 == 0 {
+                    1_000_000
+                } else {
+                    dice(30)
+                };
                 let took = 1 + dice(200);
                 let register = registers.iter_mut().min().unwrap();
                 let begins = now.max(*register);

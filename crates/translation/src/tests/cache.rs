@@ -319,17 +319,17 @@ fn compare(walk_in_l1d: bool, cores: usize, steps: u64) {
 
 #[test]
 fn random_accesses_of_one_core_agree_with_lists() {
-    compare(false, 1, 400_000);
+    compare(false, 1, 1_000_000);
 }
 
 #[test]
 fn random_accesses_of_four_cores_agree_with_lists() {
-    compare(false, 4, 500_000);
+    compare(false, 4, 1_000_000);
 }
 
 #[test]
 fn random_accesses_agree_with_lists_when_walks_go_through_the_l1() {
-    compare(true, 3, 400_000);
+    compare(true, 3, 1_000_000);
 }
 
 #[test]

@@ -42,13 +42,14 @@ fn a_busy_bank_is_waited_for() {
 
 #[test]
 fn random_accesses_agree_with_a_table_of_rows() {
+    const STEPS: u64 = 2_000_000;
     let mut dram = Dram::new(G);
     let mut counters = MemoryCounters::default();
     let mut open: [Option<u64>; 4] = [None; 4];
     let mut busy = [0u64; 4];
     let mut dice = Dice::new(7);
     let mut now = 0;
-    for _ in 0..300_000 {
+    for _ in 0..STEPS {
         now += dice.below(30);
         let line = dice.below(4 * 8 * 5);
         let bank = line as usize % 4;
@@ -68,7 +69,7 @@ fn random_accesses_agree_with_a_table_of_rows() {
         open[bank] = Some(row);
         busy[bank] = now + wait + time;
     }
-    assert_eq!(counters.reads + counters.writes, 300_000);
+    assert_eq!(counters.reads + counters.writes, STEPS);
     let kinds = counters.row_hits + counters.row_opens + counters.row_conflicts;
-    assert_eq!(kinds, 300_000);
+    assert_eq!(kinds, STEPS);
 }

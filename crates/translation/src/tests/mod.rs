@@ -8,6 +8,7 @@ mod format;
 mod order;
 mod time;
 mod tlb;
+mod walkers;
 
 /// A sequence of numbers, the same in every run: xorshift64.
 pub struct Dice(u64);

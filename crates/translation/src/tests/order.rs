@@ -46,6 +46,17 @@ proptest! {
     }
 }
 
+#[test]
+fn a_million_steps_of_lru_and_fifo_agree_with_lists() {
+    for policy in [Policy::Lru, Policy::Fifo] {
+        for ways in [1, 2, 3, 4, 8, 12, 18, 64] {
+            let mut dice = Dice::new(ways as u64);
+            let steps = (0..150_000).map(|_| (dice.below(3) > 0, dice.below(ways as u64) as usize));
+            compare_with_list(policy, ways, steps);
+        }
+    }
+}
+
 /// The tree as nested halves: each remembers which side was used last.
 enum Tree {
     Leaf(usize),
@@ -110,7 +121,7 @@ fn plru_is_a_tree_of_halves() {
         let mut order = Order::new(Policy::Plru, 1, ways);
         let mut tree = Tree::new(0..ways);
         let mut dice = Dice::new(ways as u64);
-        for _ in 0..20_000 {
+        for _ in 0..150_000 {
             let way = dice.below(ways as u64) as usize;
             order.used(way);
             tree.used(way);

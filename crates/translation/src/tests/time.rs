@@ -100,7 +100,7 @@ fn random_programs_agree_with_one_instruction_at_a_time() {
             mshrs: Vec::new(),
         };
         let mut dice = Dice::new(seed);
-        for step in 0..200_000 {
+        for step in 0..400_000 {
             let count = dice.below(12);
             clock.advance(count);
             for _ in 0..count {
