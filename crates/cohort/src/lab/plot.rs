@@ -28,6 +28,18 @@ struct Axis {
 impl Axis {
     /// An axis that shows all `values`; a linear one begins at zero.
     fn new(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Self {
+        Self::with_base(values, log, Some(0.0), from, to)
+    }
+
+    /// The same; a linear one shows the `base` too. Without one it shows little more than the
+    /// values: places can be compared on it, lengths from its beginning cannot.
+    fn with_base(
+        values: impl Iterator<Item = f64>,
+        log: bool,
+        base: Option<f64>,
+        from: f64,
+        to: f64,
+    ) -> Self {
         let values: Vec<f64> = values
             .filter(|value| value.is_finite() && (!log || *value > 0.0))
             .collect();
@@ -41,9 +53,13 @@ impl Axis {
                 (low, 10f64.powf(high.log10().ceil()).max(low * 10.0))
             }
             (false, false) => {
-                let step = step(high.max(0.0) - low.min(0.0));
-                let high = (high.max(0.0) / step).ceil() * step;
-                let low = (low.min(0.0) / step).floor() * step;
+                let (low, high) = match base {
+                    Some(base) => (low.min(base), high.max(base)),
+                    None => (low, high),
+                };
+                let step = step(high - low);
+                let high = (high / step).ceil() * step;
+                let low = (low / step).floor() * step;
                 (low, if high > low { high } else { low + step })
             }
         };
@@ -82,15 +98,35 @@ impl Axis {
     }
 }
 
+/// Powers of a thousand.
+const UNITS: [(f64, &str); 3] = [(1e9, " G"), (1e6, " M"), (1e3, " k")];
+
 /// A tick's number, short enough for the margin.
 fn brief(value: f64) -> String {
-    for (unit, sign) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if value.abs() >= 10.0 * unit || (value.abs() >= unit && value % unit == 0.0) {
-            return format!("{} {sign}", value / unit);
-        }
+    let fits = |unit: f64| value.abs() >= 10.0 * unit || value.abs() >= unit && value % unit == 0.0;
+    let unit = UNITS.into_iter().find(|(unit, _)| fits(*unit));
+    in_unit(value, unit.unwrap_or((1.0, "")))
+}
+
+/// The numbers of an axis: on a linear one all in the unit of the largest.
+fn labels(axis: &Axis) -> Vec<(f64, String)> {
+    let ticks = axis.ticks().into_iter();
+    if axis.log {
+        return ticks.map(|tick| (tick, brief(tick))).collect();
     }
+    let most = axis.low.abs().max(axis.high.abs());
+    let unit = UNITS.into_iter().find(|(unit, _)| most >= 2.0 * unit);
+    let unit = unit.unwrap_or((1.0, ""));
+    ticks.map(|tick| (tick, in_unit(tick, unit))).collect()
+}
+
+fn in_unit(value: f64, (unit, sign): (f64, &str)) -> String {
     // What a multiple of a step has behind its last digit is noise.
-    ((value * 1e9).round() / 1e9).to_string()
+    let number = (value / unit * 1e9).round() / 1e9;
+    match number == 0.0 {
+        true => "0".into(),
+        false => format!("{number}{sign}"),
+    }
 }
 
 /// A round step that divides a range into about five.
@@ -114,8 +150,10 @@ pub fn svg(figure: &FigureResult) -> Option<String> {
         .series
         .iter()
         .flat_map(|series| series.values.iter().flatten().copied());
-    let y = Axis::new(values, figure.log, HEIGHT - BOTTOM, TOP);
-    for tick in y.ticks() {
+    // The quartiles of a steady measurement would be one line on an axis from zero.
+    let base = (figure.kind != Kind::Box).then_some(0.0);
+    let y = Axis::with_base(values, figure.log, base, HEIGHT - BOTTOM, TOP);
+    for (tick, label) in labels(&y) {
         let at = y.at(tick);
         body.push_str(&format!(
             "<line x1='{LEFT}' x2='{}' y1='{at:.1}' y2='{at:.1}' class='grid'/>\
@@ -123,7 +161,7 @@ pub fn svg(figure: &FigureResult) -> Option<String> {
             WIDTH - RIGHT,
             LEFT - 6.0,
             at + 4.0,
-            brief(tick)
+            label
         ));
     }
     match figure.kind {
@@ -193,12 +231,12 @@ fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
         X::Text(_) => f64::NAN,
     };
     let x = Axis::new(figure.x.iter().map(number), figure.log, LEFT, WIDTH - RIGHT);
-    for tick in x.ticks() {
+    for (tick, label) in labels(&x) {
         body.push_str(&format!(
             "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
             x.at(tick),
             HEIGHT - BOTTOM + 18.0,
-            brief(tick)
+            label
         ));
     }
     for (which, series) in figure.series.iter().enumerate() {
@@ -254,12 +292,15 @@ fn boxes(figure: &FigureResult, y: &Axis, body: &mut String) {
         let half = group * 0.25;
         let line = |from: f64, to: f64, value: f64| {
             let at = y.at(value);
-            format!("<line x1='{from:.1}' x2='{to:.1}' y1='{at:.1}' y2='{at:.1}' stroke='#000'/>")
+            format!(
+                "<line x1='{from:.1}' x2='{to:.1}' y1='{at:.1}' y2='{at:.1}' stroke='currentColor'/>"
+            )
         };
         body.push_str(&format!(
-            "<line x1='{middle:.1}' x2='{middle:.1}' y1='{:.1}' y2='{:.1}' stroke='#000'/>{}{}\
-             <rect x='{:.1}' y='{:.1}' width='{:.1}' height='{:.1}' fill='{}' stroke='#000'>\
-             <title>{}: {}</title></rect>{}",
+            "<line x1='{middle:.1}' x2='{middle:.1}' y1='{:.1}' y2='{:.1}' stroke='currentColor'/>{}{}\
+             <rect x='{:.1}' y='{:.1}' width='{:.1}' height='{:.1}' fill='{}' stroke='currentColor'>\
+             <title>{}: {}</title></rect>{}\
+             <text x='{middle:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
             y.at(least),
             y.at(most),
             line(middle - half / 2.0, middle + half / 2.0, least),
@@ -272,6 +313,8 @@ fn boxes(figure: &FigureResult, y: &Axis, body: &mut String) {
             escape(&x.text()),
             words.join(", "),
             line(middle - half, middle + half, median),
+            y.at(most) - 6.0,
+            words[2],
         ));
     }
 }
@@ -344,6 +387,29 @@ mod tests {
         let axis = Axis::new([20.0, 3000.0].into_iter(), true, 0.0, 30.0);
         assert_eq!((axis.low, axis.high), (10.0, 10_000.0));
         assert!((axis.at(1000.0) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_axis_without_a_base_shows_little_more_than_its_values() {
+        let values = [7_620.0, 8_832.0].into_iter();
+        let axis = Axis::with_base(values, false, None, 0.0, 100.0);
+        assert_eq!((axis.low, axis.high), (7_500.0, 9_000.0));
+        let same = Axis::with_base([5.0, 5.0].into_iter(), false, None, 0.0, 100.0);
+        assert!(same.low <= 5.0 && same.high > same.low, "{}", same.low);
+        assert!(same.at(5.0).is_finite());
+    }
+
+    #[test]
+    fn the_numbers_of_a_linear_axis_are_all_of_one_unit() {
+        let of = |values: [f64; 2], log, base| -> Vec<String> {
+            let axis = Axis::with_base(values.into_iter(), log, base, 0.0, 100.0);
+            labels(&axis).into_iter().map(|(_, label)| label).collect()
+        };
+        let narrow = of([7.62e6, 8.832e6], false, None);
+        assert_eq!(narrow, ["7.5 M", "8 M", "8.5 M", "9 M"]);
+        let small = of([0.0, 1_500.0], false, Some(0.0));
+        assert_eq!(small, ["0", "500", "1000", "1500"]);
+        assert_eq!(of([100.0, 1e4], true, None), ["100", "1 k", "10 k"]);
     }
 
     #[test]
