@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run of a real program whose processes come from one parent, and its page tables.
 
-    steady_state.py apache|php-fpm|postgresql|redis|forkserver|chromium
+    steady_state.py apache|php-fpm|postgresql|redis|forkserver|chromium [--modelled]
 
 Each starts the program as a zygote (cohort-exec; without effect where the kernel's
 mode is `never`), gives it a fixed amount of work, and prints what the kernel's
@@ -11,6 +11,9 @@ to the end of that work, and from the moment at which most of its processes were
 alive, how many last-level page tables they used and shared. The work comes from
 this process, so that no other client's faults are counted; only PostgreSQL has its
 own, pgbench.
+
+With --modelled the counted part is marked as the translation model's region of interest,
+and there is a tenth of the work (of chromium all: it is its start).
 """
 
 import concurrent.futures
@@ -28,6 +31,7 @@ import threading
 import time
 
 COHORT_EXEC = "/lab/bin/cohort-exec"
+LAB_MARK = "/lab/bin/lab-mark"
 # Patience is for an emulated machine: what takes a second elsewhere takes a minute.
 PATIENCE = 240
 
@@ -37,6 +41,15 @@ COUNTERS = {
     "ptp_left": "PTPs", "ptp_adopted": "PTPs", "pte_copied_fork": "PTEs",
     "pte_copied_unshare": "PTEs", "fault_file": "faults", "fault_filled": "PTEs",
 }
+
+
+# Under a translation model.
+modelled = False
+
+
+def share(amount):
+    """Of an amount of work, what is done: a tenth under a model."""
+    return max(amount // 10, 1) if modelled else amount
 
 
 class Failed(Exception):
@@ -158,23 +171,28 @@ class Window:
 
     @classmethod
     def begin(cls):
+        if modelled:
+            subprocess.run([LAB_MARK, "start"], check=True)
         cls.before = vmstat()
 
     @classmethod
     def gained(cls):
         after = vmstat()
+        if modelled:
+            subprocess.run([LAB_MARK, "stop"], check=True)
         return {name: after[name] - value for name, value in cls.before.items()}
 
 
 # --- starting, waiting, stopping -------------------------------------------------------
 
 
-def start(command, **options):
-    """Start a program as a zygote, in a session of its own."""
+def start(command, counted=True, **options):
+    """Start a program as a zygote, in a session of its own; its start is counted or is not."""
     if os.path.exists("/proc/self/cohort"):
         command = [COHORT_EXEC, *command]
     options.setdefault("stdin", subprocess.DEVNULL)
-    Window.begin()
+    if counted:
+        Window.begin()
     return subprocess.Popen(command, start_new_session=True, **options)
 
 
@@ -293,7 +311,7 @@ AddOutputFilterByType DEFLATE text/html
         yield process
 
         def client(number):
-            for i in range(50):
+            for i in range(share(50)):
                 path = "/" if i % 10 == 0 else f"/{(number + i) % 20}.html"
                 with contextlib.closing(connect(address)) as sock:
                     sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -370,7 +388,7 @@ pm.max_children = 8
         yield process
 
         def client(_):
-            for _ in range(50):
+            for _ in range(share(50)):
                 with contextlib.closing(connect(address)) as sock:
                     body = fastcgi(sock, f"{root}/page.php")
                 if b"cohort 400 20100" not in body:
@@ -429,7 +447,7 @@ def postgresql_server(connections):
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     with open(f"{root}/log", "w") as log:
-        process = start(command, stderr=log, stdout=log, **user)
+        process = start(command, counted=False, stderr=log, stdout=log, **user)
 
     def psql(statement):
         done = subprocess.run([f"{programs}/psql", "-h", root, "-qAtX", "-v", "ON_ERROR_STOP=1",
@@ -457,9 +475,11 @@ def postgresql():
     with postgresql_server(50) as (process, root, programs, user):
         Window.begin()
         yield process
-        done = subprocess.run([f"{programs}/pgbench", "-h", root, "-n", "-c", "50", "-j", "1", "-t", "20",
+        each = share(20)
+        done = subprocess.run([f"{programs}/pgbench", "-h", root, "-n", "-c", "50", "-j", "1", "-t", str(each),
                                "-f", f"{root}/work.sql", "postgres"], capture_output=True, text=True, **user)
-        if done.returncode or "number of transactions actually processed: 1000/1000" not in done.stdout:
+        processed = f"number of transactions actually processed: {50 * each}/{50 * each}"
+        if done.returncode or processed not in done.stdout:
             raise Failed(f"pgbench: {done.stdout}{done.stderr}")
         yield
 
@@ -475,7 +495,7 @@ def redis():
     address = f"{root}/sock"
     process = start(["/usr/bin/redis-server", "--port", "0", "--unixsocket", address, "--dir", root,
                      "--save", "", "--appendonly", "no", "--daemonize", "no"],
-                    stdout=subprocess.DEVNULL)
+                    counted=False, stdout=subprocess.DEVNULL)
     try:
         wait_for("redis-server", lambda: connected(address), process)
         sock = connect(address)
@@ -501,13 +521,14 @@ def redis():
         def saving():
             return b"rdb_bgsave_in_progress:1" in ask("INFO", "persistence")
 
-        write(range(100_000))
+        keys = share(100_000)
+        write(range(keys))
         Window.begin()
         yield process
         rng = random.Random(1)
         for _ in range(3):
             ask("BGSAVE")
-            write([rng.randrange(100_000) for _ in range(4_000)])
+            write([rng.randrange(keys) for _ in range(share(4_000))])
             deadline = time.monotonic() + PATIENCE
             while saving():
                 if time.monotonic() > deadline:
@@ -547,7 +568,7 @@ def work(number):
     return hashlib.sha256((out.getvalue() + "".join(re.findall("[0-9]+", text))).encode()).hexdigest()
 
 def member(number, barrier, queue):
-    result = [work(number) for _ in range(5)]
+    result = [work(number) for _ in range(ROUNDS)]
     queue.put(len(set(result)))
     # All are alive until all have worked.
     barrier.wait()
@@ -575,7 +596,7 @@ def forkserver():
     root = scratch("forkserver")
     path = f"{root}/forkserver_work.py"
     with open(path, "w") as file:
-        file.write(FORKSERVER)
+        file.write(f"ROUNDS = {share(5)}\n{FORKSERVER}")
     process = start(["/usr/bin/python3", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     text=True)
     try:
@@ -664,8 +685,10 @@ PROGRAMS = {
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] not in PROGRAMS:
-        sys.exit(f"usage: steady_state.py {'|'.join(PROGRAMS)}")
+    global modelled
+    if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS or sys.argv[2:] not in ([], ["--modelled"]):
+        sys.exit(f"usage: steady_state.py {'|'.join(PROGRAMS)} [--modelled]")
+    modelled = len(sys.argv) > 2
     # Stacks of the default size would each take tables of their own.
     threading.stack_size(256 * 1024)
     began = time.monotonic()

@@ -94,7 +94,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
             programs: &programs,
             steps,
             plugin: Some(&plugin),
-            limit: experiment.guest.timeout,
+            limit: experiment.guest.timeout * plugin.slower(),
         }
         .run(lab)?;
         if let Some(problem) = outcome.problem() {

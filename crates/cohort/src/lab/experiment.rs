@@ -8,6 +8,7 @@ use super::papers::Papers;
 use super::{Lab, files};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// An experiment as written.
 #[derive(Debug, Deserialize)]
@@ -394,14 +395,42 @@ impl Experiment {
         Ok(())
     }
 
-    /// The experiment as it runs under a translation model: see [`Variant::model_command`].
+    /// The experiment as it runs under a translation model of the command line: with the commands
+    /// of [`Variant::model_command`], and each variant in a boot of its own, since what a model
+    /// holds would pass from one to the next.
     pub fn modelled(mut self) -> Self {
+        self.guest.fresh = true;
         for variant in &mut self.variants {
             if let Some(command) = variant.model_command.take() {
                 variant.command = command;
             }
         }
         self
+    }
+
+    /// Refuses a run that would not be what the command line says: variants that name their model
+    /// run under no other, and without a model there is nothing to check.
+    pub fn accepts(&self, model: Option<&str>, check: bool) -> Result<()> {
+        let named = self.variants.iter().filter_map(|v| v.model.as_deref());
+        let named: BTreeSet<_> = named.collect();
+        let all = self.variants.iter().all(|v| v.model.is_some());
+        if let Some(model) = model
+            && !named.is_empty()
+        {
+            let named = named.into_iter().collect::<Vec<_>>().join(" and ");
+            bail!(
+                "{} compares {named}, which its variants name: run it without `--model {model}`",
+                self.name
+            );
+        }
+        if check && model.is_none() && !all {
+            bail!(
+                "`--check` compares the translations of a model with QEMU's, and {} runs without \
+                 one: name it with --model",
+                self.name
+            );
+        }
+        Ok(())
     }
 
     fn known(&self, expr: &Expr, papers: &Papers) -> Result<(), String> {
@@ -610,11 +639,36 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
         };
         let plain = load(&lab, "demo", &papers).unwrap();
         assert_eq!(commands(&plain), ["fork-cost", "fork-cost"]);
+        assert!(!plain.guest.fresh);
         let modelled = plain.modelled();
         assert_eq!(commands(&modelled), ["fork-cost --rounds 1", "fork-cost"]);
+        // What one variant leaves in the model's TLBs is not the next one's.
+        assert!(modelled.guest.fresh);
         let (_dir, lab) = fake(&text.replace("--rounds 1\"", "--rounds 1\\n\""));
         let error = format!("{:#}", load(&lab, "demo", &papers).unwrap_err());
         assert!(error.contains("one line"), "{error}");
+    }
+
+    #[test]
+    fn a_run_is_refused_that_would_not_be_under_the_model_of_the_command_line() {
+        let papers = Papers::parse(PAPERS).unwrap();
+        let plain: Experiment = toml::from_str(GOOD).unwrap();
+        plain.validate("demo", &papers).unwrap();
+        for (model, check) in [(None, false), (Some("zen4"), false), (Some("zen4"), true)] {
+            plain.accepts(model, check).unwrap();
+        }
+        let error = plain.accepts(None, true).unwrap_err().to_string();
+        assert!(error.contains("--model"), "{error}");
+
+        let text = GOOD
+            .replace("name = \"stock\"", "name = \"stock\"\nmodel = \"baseline\"")
+            .replace("name = \"pure\"", "name = \"pure\"\nmodel = \"larger-tlb\"");
+        let named: Experiment = toml::from_str(&text).unwrap();
+        named.validate("demo", &papers).unwrap();
+        named.accepts(None, false).unwrap();
+        named.accepts(None, true).unwrap();
+        let error = named.accepts(Some("zen4"), false).unwrap_err().to_string();
+        assert!(error.contains("baseline and larger-tlb"), "{error}");
     }
 
     #[test]

@@ -149,6 +149,7 @@ impl Spec<'_> {
 
         let start = Instant::now();
         let limit = Duration::from_secs(self.limit);
+        let power_off = POWER_OFF * self.plugin.map_or(1, |plugin| plugin.slower() as u32);
         let mut tail = Tail::new(&report_file)?;
         let mut report = Report::default();
         let mut done_at = None;
@@ -178,7 +179,7 @@ impl Spec<'_> {
             if report.done && done_at.is_none() {
                 done_at = Some(Instant::now());
             }
-            let stuck = done_at.is_some_and(|at| at.elapsed() > POWER_OFF);
+            let stuck = done_at.is_some_and(|at| at.elapsed() > power_off);
             if stuck || start.elapsed() > limit {
                 child.kill().context("cannot end QEMU")?;
                 child.wait().context("cannot wait for QEMU")?;

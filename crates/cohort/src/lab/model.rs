@@ -17,6 +17,8 @@ use std::process::Command;
 const PLUGIN: &str = "libcohort_qemu.so";
 /// Metrics that only the model gives begin with this.
 pub const PREFIX: &str = "model-";
+/// Files here are in memory.
+const SHM: &str = "/dev/shm";
 /// Guest seconds for a mark.
 const MARK_LIMIT: u64 = 60;
 
@@ -95,12 +97,21 @@ impl Plugin {
         })
     }
 
-    /// What `-plugin` wants; output goes below `dir`.
-    fn argument(&self, dir: &Path) -> String {
+    /// How many times as long a guest may take as it may without the plugin. It is slower by more
+    /// than that, but limits are many times what a guest takes.
+    pub fn slower(&self) -> u64 {
+        match self.check {
+            true => 12,
+            false => 4,
+        }
+    }
+
+    /// What `-plugin` wants, with the guest's memory in a file below `ram`; output goes below `dir`.
+    fn argument(&self, ram: &Path, dir: &Path) -> String {
         let mut text = format!(
             "{},ram={},kernel={},out={}",
             self.file.display(),
-            memory_dir(dir).display(),
+            ram.display(),
             self.kernel.display(),
             dir.join("model.json").display()
         );
@@ -119,25 +130,40 @@ impl Plugin {
 
     /// Adds to QEMU's command line what the plugin needs; the machine's memory is named `ram`.
     pub fn add_to(&self, qemu: &mut Command, memory: u64, dir: &Path) {
+        let ram = memory_dir(Path::new(SHM), memory, dir);
         qemu.arg("-object")
             .arg(format!(
                 "memory-backend-file,id=ram,size={memory}M,share=on,mem-path={}",
-                memory_dir(dir).display()
+                ram.display()
             ))
             .arg("-plugin")
-            .arg(self.argument(dir));
+            .arg(self.argument(&ram, dir));
     }
 }
 
 /// Where QEMU makes the file with the guest's memory, which it removes at once: in memory if the
-/// machine has such a place, else with the run's other files.
-fn memory_dir(dir: &Path) -> PathBuf {
-    let shm = Path::new("/dev/shm");
-    if shm.is_dir() {
-        shm.to_path_buf()
-    } else {
-        dir.to_path_buf()
+/// machine has a place for it, else with the run's other files.
+fn memory_dir(shm: &Path, memory: u64, dir: &Path) -> PathBuf {
+    // Containers have a small one, and QEMU is killed when it is full.
+    match free_megabytes(shm) {
+        Some(free) if free > memory => shm.to_path_buf(),
+        _ => dir.to_path_buf(),
     }
+}
+
+/// The space in a file system; nothing where there is no such directory.
+fn free_megabytes(dir: &Path) -> Option<u64> {
+    let name = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes()).ok()?;
+    // SAFETY: the name ends with a zero byte, the structure is written by the call, and all zeros
+    // is one of its values.
+    let space = unsafe {
+        let mut space: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(name.as_ptr(), &mut space) != 0 {
+            return None;
+        }
+        space
+    };
+    Some((space.f_bavail * space.f_frsize) >> 20)
 }
 
 /// What the plugin wrote.
@@ -349,6 +375,41 @@ mod tests {
     }
 
     #[test]
+    fn a_translation_that_differs_is_a_problem_and_so_is_a_check_of_none() {
+        let right = Check {
+            checked: 9,
+            model_checked: 9,
+            ..Check::default()
+        };
+        let log = Path::new("qemu.log");
+        assert_eq!(right.problem(log), None);
+        let problems = [
+            Check { wrong: 1, ..right },
+            Check {
+                model_wrong: 1,
+                ..right
+            },
+            Check::default(),
+        ];
+        for check in problems {
+            let words = check.problem(log).unwrap();
+            assert!(words.contains("qemu.log"), "{words}");
+        }
+        let mut sum = right;
+        sum.add(Check { wrong: 2, ..right });
+        assert_eq!((sum.checked, sum.wrong), (18, 2));
+    }
+
+    #[test]
+    fn memory_is_where_there_is_room_for_it() {
+        let (shm, dir) = (tempfile::tempdir().unwrap(), Path::new("/out/run/x"));
+        let free = free_megabytes(shm.path()).unwrap();
+        assert_eq!(memory_dir(shm.path(), 0, dir), shm.path());
+        assert_eq!(memory_dir(shm.path(), free * 2 + 1_024, dir), dir);
+        assert_eq!(memory_dir(&shm.path().join("none"), 0, dir), dir);
+    }
+
+    #[test]
     fn the_plugin_is_told_all_of_it() {
         let plugin = Plugin {
             file: "/p.so".into(),
@@ -357,8 +418,8 @@ mod tests {
             check: true,
             whole: false,
         };
-        let text = plugin.argument(Path::new("/out/run/x"));
-        assert!(text.starts_with("/p.so,ram="), "{text}");
+        let text = plugin.argument(Path::new("/m"), Path::new("/out/run/x"));
+        assert!(text.starts_with("/p.so,ram=/m,"), "{text}");
         assert!(
             text.contains(",kernel=/vmlinux,out=/out/run/x/model.json,model=baseline,check=on")
         );

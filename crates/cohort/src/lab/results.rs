@@ -230,7 +230,10 @@ pub fn run(
             programs: &programs,
             steps,
             plugin: plugin.as_ref(),
-            limit: guest.timeout,
+            limit: match &plugin {
+                Some(plugin) => guest.timeout * plugin.slower(),
+                None => guest.timeout,
+            },
         }
         .run(lab)?;
         if plugin.is_some() {
