@@ -177,6 +177,8 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "use --config debug or bench",
         ),
         (&["fuzz", "--minutes", "0"], "must be 1 at least"),
+        (&["fuzz", "--shorten"], "--replay <FILE>"),
+        (&["fuzz", "--replay", "/no/such/file"], "/no/such/file"),
         (
             &["test", "--config", "pristine"],
             "use --config debug or bench",
