@@ -63,9 +63,14 @@ many() {
 		echo "== $name FAILED: it ran no test"
 		echo "$name: it ran no test" >>$failures
 	fi
-	sed -n -e "s/^test \(.*\) \.\.\. FAILED$/$name: \1/p" \
-		-e "s/^\([a-z][a-z]*\): not ok /$name: \1: /p" \
-		-e "s/^.*\(panicked at .*\)$/$name: \1/p" "$log" >>$failures
+	# With what a guest's test said of its failure, which the lines under it tell.
+	awk -v name="$name" '
+		/^    / && noted { print name ":  " $0; next }
+		{ noted = 0 }
+		/^test .* \.\.\. FAILED$/ { print name ": " $2 }
+		/^[a-z]+: not ok / { sub(/: not ok /, ": "); print name ": " $0; noted = 1 }
+		/panicked at / { sub(/^.*panicked at /, "panicked at "); print name ": " $0 }
+	' "$log" >>$failures
 	[ "$2" = 0 ] || echo "$name: $2 failed, see $log" >>$failures
 }
 
@@ -98,8 +103,8 @@ many mmtests cohort lab mmtests --short --brief
 # What failed is far above by now.
 if [ -s $failures ]; then
 	echo "== failed; more of it is in out/logs/test-*.log"
-	head -n 20 $failures | cut -c 1-100
-	more=$(($(wc -l <$failures) - 20))
+	head -n 40 $failures | cut -c 1-160
+	more=$(($(wc -l <$failures) - 40))
 	[ $more -le 0 ] || echo "and $more more, see $failures"
 fi
 if [ $skipped -gt 0 ]; then

@@ -229,7 +229,7 @@ static void verdict(int code, const char *where, const char *fmt, va_list args)
 		dprintf(STDOUT_FILENO, "# [%d] %s%s\n", getpid(), where, text);
 }
 
-void die(const char *file, int line, const char *fmt, ...)
+void die(const char *file, int line, const char *cond, const char *fmt, ...)
 {
 	const char *slash = strrchr(file, '/');
 	char where[64];
@@ -239,6 +239,9 @@ void die(const char *file, int line, const char *fmt, ...)
 	va_start(args, fmt);
 	verdict(KSFT_FAIL, where, fmt, args);
 	va_end(args);
+	/* the lab reads it: a page with wrong content is never a matter of time */
+	if (cond)
+		note("it must be that %s", cond);
 	_exit(KSFT_FAIL);
 }
 
@@ -870,7 +873,7 @@ static void check_want(long who, struct want *w)
 		const __u64 *word = (__u64 *)w->addr;
 		bool zero = page_is(w->addr, 0);
 
-		must(zero && w->or_zero,
+		must(w->or_zero && page_is(w->addr, 0),
 		     "process %ld, spot %d at %p: not tag %u but %s (%llx %llx)", who,
 		     w->id, w->addr, w->tag, zero ? "zeros" : "something else",
 		     (unsigned long long)word[0], (unsigned long long)word[1]);

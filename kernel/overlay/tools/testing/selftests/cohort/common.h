@@ -99,14 +99,14 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n);
  * Both end the process at once. In a peer that ends the whole case, because
  * whoever waits for the peer sees the verdict.
  */
-void die(const char *file, int line, const char *fmt, ...)
-	__noreturn __printf(3, 4);
+void die(const char *file, int line, const char *cond, const char *fmt, ...)
+	__noreturn __printf(4, 5);
 void skip(const char *fmt, ...) __noreturn __printf(1, 2);
 
-#define fail(fmt, ...)	die(__FILE__, __LINE__, fmt, ##__VA_ARGS__)
+#define fail(fmt, ...)	die(__FILE__, __LINE__, NULL, fmt, ##__VA_ARGS__)
 #define must(cond, fmt, ...) do {				\
 	if (!(cond))						\
-		die(__FILE__, __LINE__, fmt, ##__VA_ARGS__);	\
+		die(__FILE__, __LINE__, #cond, fmt, ##__VA_ARGS__);	\
 	} while (0)
 /* for system calls that never fail on a sane machine */
 #define must_call(expr)	must((long)(expr) != -1, #expr ": %s", strerror(errno))
