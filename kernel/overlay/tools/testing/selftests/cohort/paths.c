@@ -510,20 +510,42 @@ static void test_balancing(long arg)
 
 #define DAMON	"/sys/kernel/mm/damon/admin/kdamonds/"
 
-static void damon(const char *file, const char *value)
+/* Its files do not wait for a lock that its thread takes now and then: 0 or -errno */
+static int write_damon(const char *file, const char *value)
 {
+	double end = now() + 10;
 	char path[160];
 	int err;
 
 	snprintf(path, sizeof(path), DAMON "%s", file);
-	err = write_text(path, value);
-	must(!err, "%s to %s: %s", value, path, strerror(-err));
+	while ((err = write_text(path, value)) == -EBUSY && now() < end)
+		usleep(1000);
+	return err;
+}
+
+static void damon(const char *file, const char *value)
+{
+	int err = write_damon(file, value);
+
+	must(!err, "%s to %s: %s", value, file, strerror(-err));
+}
+
+static bool damon_runs(void)
+{
+	double end = now() + 10;
+	char text[16];
+	int n;
+
+	while ((n = read_text(DAMON "0/state", text, sizeof(text))) == -EBUSY && now() < end)
+		usleep(1000);
+	must(n > 0, "DAMON's state cannot be read: %s", strerror(-n));
+	return !strncmp(text, "on", 2);
 }
 
 static void end_damon(void)
 {
-	write_text(DAMON "0/state", "off");
-	write_text(DAMON "nr_kdamonds", "0");
+	write_damon("0/state", "off");
+	write_damon("nr_kdamonds", "0");
 	machine->damon = false;
 }
 
@@ -570,8 +592,7 @@ static void test_damon(long arg)
 			ask(i, spots_touch, (long)&area, 0);
 		model_check_all(4);
 	}
-	must(read_text(DAMON "0/state", text, sizeof(text)) > 0 && !strncmp(text, "on", 2),
-	     "DAMON stopped by itself");
+	must(damon_runs(), "DAMON stopped by itself");
 	models_right(4);
 	end_damon();
 	models_right(4);
