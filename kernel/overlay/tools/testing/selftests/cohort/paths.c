@@ -358,7 +358,7 @@ static long open_mirror(long a, long b)
 
 static void test_notifier(long arg)
 {
-	long others;
+	long others, err;
 
 	if (access(MIRROR, R_OK | W_OK))
 		skip("no " MIRROR ": nothing here registers a notifier");
@@ -366,12 +366,14 @@ static void test_notifier(long arg)
 	for (int i = 0; i <= 3; i++)
 		ask(i, nothing, 0, 0);
 	others = shared_tables(pid_of(2));
-	must(!ask(1, open_mirror, 0, 0), MIRROR ": %s", strerror(errno));
+	err = ask(1, open_mirror, 0, 0);
+	must(!err, MIRROR ": %s", strerror(-err));
 	if (sharing_possible()) {
 		must(!shared_tables(pid_of(1)) &&
 		     proc_field(pid_of(1), "cohort", "SharedPmdTables") <= 0,
-		     "a process with a notifier shares tables");
-		must(shared_tables(pid_of(2)) == others, "and others do no more");
+		     "a process with a notifier shares %ld tables", shared_tables(pid_of(1)));
+		must(shared_tables(pid_of(2)) == others, "another shares %ld tables, not %ld",
+		     shared_tables(pid_of(2)), others);
 	}
 	models_right(4);
 	/* its children share nothing with it: it must hear of all changes */
@@ -381,7 +383,8 @@ static void test_notifier(long arg)
 		must(!shared_tables(pid_of(4)), "a child of a process with a notifier shares");
 	models_right(5);
 	/* the zygote itself */
-	must(!ask(SELF, open_mirror, 0, 0), MIRROR ": %s", strerror(errno));
+	err = ask(SELF, open_mirror, 0, 0);
+	must(!err, MIRROR ": %s", strerror(-err));
 	models_right(5);
 	spawn(5);
 	board->model[5] = board->model[0];
