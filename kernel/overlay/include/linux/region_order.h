@@ -54,7 +54,7 @@ int __region_order_madvise(struct vm_area_struct *vma, int advice,
 			   unsigned long *vm_flags);
 vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
 				  vm_flags_t vm_flags);
-gfp_t region_order_gfp(vm_flags_t flags);
+gfp_t __region_order_gfp(vm_flags_t flags);
 bool __region_order_wait(struct vm_fault *vmf, int order);
 void __region_order_got(vm_flags_t flags, int order);
 bool __region_order_copy(struct vm_fault *vmf, struct folio *folio);
@@ -96,6 +96,23 @@ static inline vm_flags_t region_order_default(struct mm_struct *mm,
 	if (likely(!mm->region_orders))
 		return vm_flags;
 	return __region_order_default(mm, kind, vm_flags);
+}
+
+/* A region's order takes the place of other rules: true if it has one. */
+static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
+{
+	if (!region_has_order(flags))
+		return false;
+	*orders &= region_orders(flags);
+	return true;
+}
+
+/* How hard to try for a large page, or 0: by the machine's rules. */
+static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
+{
+	if (vma && region_has_order(vma->vm_flags))
+		return __region_order_gfp(vma->vm_flags);
+	return 0;
 }
 
 /* Reads bring pages of the region's size too, rather than the page of zeros. */
@@ -158,17 +175,12 @@ static inline void region_order_show(struct seq_file *m,
 
 #else /* !CONFIG_REGION_ORDER */
 
-static inline bool region_has_order(vm_flags_t flags)
+static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
 {
 	return false;
 }
 
-static inline unsigned long region_orders(vm_flags_t flags)
-{
-	return 0;
-}
-
-static inline gfp_t region_order_gfp(vm_flags_t flags)
+static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 {
 	return 0;
 }

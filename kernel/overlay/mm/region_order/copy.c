@@ -28,7 +28,7 @@
 static struct folio *new_folio(struct vm_area_struct *vma, unsigned long addr,
 			       int order)
 {
-	gfp_t gfp = region_order_gfp(vma->vm_flags);
+	gfp_t gfp = __region_order_gfp(vma->vm_flags);
 	struct folio *folio = vma_alloc_folio(gfp, order, vma, addr, true);
 
 	if (!folio)

@@ -9,7 +9,7 @@
 #include <linux/vmstat.h>
 
 /**
- * region_order_gfp() - how hard to try for a large page
+ * __region_order_gfp() - how hard to try for a large page
  * @flags: the flags of a region that has an order
  *
  * Opportunistic regions take what is free. Those that wait compact and reclaim,
@@ -17,7 +17,7 @@
  *
  * Return: what to give to the allocator.
  */
-gfp_t region_order_gfp(vm_flags_t flags)
+gfp_t __region_order_gfp(vm_flags_t flags)
 {
 	if (flags & VM_ORDER_WAIT)
 		return GFP_TRANSHUGE_LIGHT | __GFP_RECLAIM |
