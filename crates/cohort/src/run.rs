@@ -33,6 +33,7 @@ const MADV_ORDER_NONE: libc::c_ulong = 0x80;
 const PR_SET_REGION_ORDER: libc::c_int = 0x434f_4803;
 const PR_ORDER_HEAP: libc::c_ulong = 1;
 const PR_ORDER_ANON: libc::c_ulong = 2;
+const PR_ORDER_FILE: libc::c_ulong = 4;
 const PR_ORDER_STACK: libc::c_ulong = 8;
 
 /// The page size that is asked for memory of a kind: `64K`, `2M,wait`, `64K,copy`, `4K`, `no`.
@@ -158,6 +159,10 @@ pub struct Args {
     /// That of mapped anonymous memory alone.
     #[arg(long, value_name = "SIZE[,POLICY]")]
     anon: Option<Pages>,
+    /// That of mapped files and shared memory, which --order leaves alone; copies on write of
+    /// files are base pages, so that `copy` is no policy of theirs.
+    #[arg(long, value_name = "SIZE[,POLICY]")]
+    file: Option<Pages>,
     /// That of stacks, which --order leaves alone.
     #[arg(long, value_name = "SIZE[,POLICY]")]
     stack: Option<Pages>,
@@ -214,6 +219,7 @@ impl Args {
             (PR_ORDER_HEAP | PR_ORDER_ANON, self.order),
             (PR_ORDER_HEAP, self.heap),
             (PR_ORDER_ANON, self.anon),
+            (PR_ORDER_FILE, self.file),
             (PR_ORDER_STACK, self.stack),
         ]
         .into_iter()
@@ -224,6 +230,9 @@ impl Args {
 
 /// Asks for a page size for regions to come; it is kept over fork and exec.
 fn set_order(kinds: libc::c_ulong, pages: Pages) -> Result<(), String> {
+    if kinds & PR_ORDER_FILE != 0 && pages.copy {
+        return Err("private writes to files copy base pages: --file has no policy `copy`".into());
+    }
     // SAFETY: sysconf touches no memory of ours.
     let base = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let advice = pages.advice(u64::try_from(base).unwrap_or(4096))?;
@@ -412,7 +421,8 @@ mod tests {
             args: Args,
         }
         let run = <Run as clap::Parser>::parse_from([
-            "run", "--heap", "2M", "--order", "64K,wait", "--stack", "no", "--", "true",
+            "run", "--heap", "2M", "--order", "64K,wait", "--stack", "no", "--file", "64K", "--",
+            "true",
         ]);
         let size = |size, wait| Pages {
             size,
@@ -424,9 +434,17 @@ mod tests {
             [
                 (PR_ORDER_HEAP | PR_ORDER_ANON, size(Some(1 << 16), true)),
                 (PR_ORDER_HEAP, size(Some(1 << 21), false)),
+                (PR_ORDER_FILE, size(Some(1 << 16), false)),
                 (PR_ORDER_STACK, size(None, false)),
             ]
         );
+    }
+
+    #[test]
+    fn files_are_not_copied_by_large_pages() {
+        let pages: Pages = "64K,copy".parse().unwrap();
+        let text = set_order(PR_ORDER_FILE, pages).unwrap_err();
+        assert!(text.contains("--file has no policy `copy`"), "{text}");
     }
 
     #[test]

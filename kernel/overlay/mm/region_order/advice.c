@@ -7,13 +7,17 @@
 #include <linux/region_order.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <linux/shmem_fs.h>
 
 #include <uapi/linux/region_order.h>
+
+#include "file.h"
 
 #define POLICIES	(MADV_ORDER_WAIT | MADV_ORDER_COPY)
 
 /* mm->region_orders has a byte for each kind: the bits from VM_ORDER_SHIFT on. */
-#define KINDS		(PR_ORDER_HEAP | PR_ORDER_ANON | PR_ORDER_STACK)
+#define KINDS		(PR_ORDER_HEAP | PR_ORDER_ANON | PR_ORDER_FILE | \
+			 PR_ORDER_STACK)
 #define KIND_SHIFT(kind)	(8 * __ffs(kind))
 #define KIND_BITS	(VM_ORDER_FLAGS >> VM_ORDER_SHIFT)
 
@@ -22,13 +26,14 @@ static int advice_order(int advice)
 	return advice >> MADV_ORDER_SHIFT;
 }
 
-/* The order must be one that anonymous memory may have on this machine. */
+/* The order must be one that memory of every kind may have on this machine. */
 static bool order_supported(int order)
 {
 	if (!order)
 		return true;
 	return order > 0 && order <= PMD_ORDER && !thp_disabled_by_hw() &&
-	       (THP_ORDERS_ALL_ANON & BIT(order));
+	       (THP_ORDERS_ALL_ANON & THP_ORDERS_ALL_FILE_DEFAULT &
+		BIT(order));
 }
 
 /**
@@ -99,9 +104,9 @@ static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
  * @advice: one that __region_order_advice() has passed
  * @vm_flags: the region's flags, and then those that it is to have
  *
- * Return: 0; -EINVAL for special regions, -EPERM for locked ones, whose pages
- * are there already and stay, -EOPNOTSUPP for what is not private anonymous
- * memory.
+ * Return: 0; -EINVAL for special regions, and for a policy that files have not,
+ * -EPERM for locked ones, whose pages are there already and stay, -EOPNOTSUPP for
+ * what is neither private anonymous memory nor read through the page cache.
  */
 int __region_order_madvise(struct vm_area_struct *vma, int advice,
 			   unsigned long *vm_flags)
@@ -110,8 +115,14 @@ int __region_order_madvise(struct vm_area_struct *vma, int advice,
 		return -EINVAL;
 	if (*vm_flags & VM_LOCKED)
 		return -EPERM;
-	if (!vma_is_anonymous(vma))
-		return -EOPNOTSUPP;
+	if (!vma_is_anonymous(vma)) {
+		if (vma_is_dax(vma))
+			return -EINVAL;
+		if (!region_order_file(vma->vm_file))
+			return -EOPNOTSUPP;
+		if (advice & MADV_ORDER_COPY)
+			return -EINVAL;
+	}
 	*vm_flags = with_order(*vm_flags, advice_flags(advice));
 	return 0;
 }
@@ -135,6 +146,64 @@ vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
 }
 
 /**
+ * __region_order_mmap() - the same for a region of a file
+ * @vma: the region, in no tree yet; its file has been asked
+ *
+ * Only then is it known what is mapped: a file system over another one maps the
+ * other's file, and a driver makes the region special.
+ */
+void __region_order_mmap(struct vm_area_struct *vma)
+{
+	if (region_order_file(vma->vm_file))
+		vm_flags_init(vma, __region_order_default(vma->vm_mm,
+							  PR_ORDER_FILE,
+							  vma->vm_flags));
+}
+
+/**
+ * __region_order_area() - an address for a new region of a process with orders
+ * @file: what is to be mapped, or NULL
+ * @addr: where the caller would like it
+ * @len: of the region
+ * @pgoff: where in the file
+ * @flags: those of mmap()
+ * @vm_flags: as far as they are known
+ *
+ * Return: an address that is aligned in the file and in memory alike, or 0 if
+ * there is no order for that kind, no room, or a driver has its own rules.
+ */
+unsigned long __region_order_area(struct file *file, unsigned long addr,
+				  unsigned long len, unsigned long pgoff,
+				  unsigned long flags, vm_flags_t vm_flags)
+{
+	loff_t off = (loff_t)pgoff << PAGE_SHIFT;
+	unsigned long kind = PR_ORDER_ANON, area = 0;
+	vm_flags_t order;
+
+	if (file || (flags & MAP_SHARED))
+		kind = PR_ORDER_FILE;
+	else if (flags & MAP_STACK)
+		kind = PR_ORDER_STACK;
+	order = __region_order_default(current->mm, kind, 0);
+	if (!VM_ORDER_LARGE(order) || (flags & MAP_FIXED))
+		return 0;
+	if (file && (!S_ISREG(file_inode(file)->i_mode) ||
+		     (file->f_op->get_unmapped_area &&
+		      file->f_op->get_unmapped_area != thp_get_unmapped_area &&
+		      !shmem_mapping(file->f_mapping))))
+		return 0;
+	/* as mainline, for lengths of whole tables */
+	if (IS_ALIGNED(len, PMD_SIZE))
+		area = __thp_get_unmapped_area(file, addr, len, off, flags,
+					       PMD_SIZE, vm_flags);
+	if (!area)
+		area = __thp_get_unmapped_area(file, addr, len, off, flags,
+					       PAGE_SIZE << region_order(order),
+					       vm_flags);
+	return area;
+}
+
+/**
  * region_order_prctl_set() - what regions mapped from now on get
  * @kinds: of which kinds, PR_ORDER_*
  * @advice: as for madvise()
@@ -142,8 +211,8 @@ vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
  * Kept over fork and exec, as PR_SET_THP_DISABLE is, but not over an exec that
  * gives rights.
  *
- * Return: 0, -EINVAL for an unknown kind or an unsupported order, -EOPNOTSUPP
- * for file memory, -EINTR.
+ * Return: 0, -EINVAL for an unknown kind, an unsupported order, or a policy that
+ * the kind has not, -EINTR.
  */
 long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 {
@@ -151,12 +220,12 @@ long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 	unsigned long bits, kind;
 	u32 orders;
 
-	if (!kinds || (kinds & ~(KINDS | PR_ORDER_FILE)))
+	if (!kinds || (kinds & ~KINDS))
 		return -EINVAL;
 	if (advice > INT_MAX || !__region_order_advice(advice))
 		return -EINVAL;
-	if (kinds & PR_ORDER_FILE)
-		return -EOPNOTSUPP;
+	if ((kinds & PR_ORDER_FILE) && (advice & MADV_ORDER_COPY))
+		return -EINVAL;
 
 	bits = advice_flags(advice) >> VM_ORDER_SHIFT;
 	if (mmap_write_lock_killable(mm))
@@ -183,7 +252,7 @@ long region_order_prctl_get(unsigned long kind)
 {
 	vm_flags_t order;
 
-	if (hweight_long(kind) != 1 || (kind & ~(KINDS | PR_ORDER_FILE)))
+	if (hweight_long(kind) != 1 || (kind & ~KINDS))
 		return -EINVAL;
 	order = (READ_ONCE(current->mm->region_orders) >> KIND_SHIFT(kind)) &
 		KIND_BITS;

@@ -24,7 +24,7 @@
 #define PR_GET_REGION_ORDER	0x434f4804
 # define PR_ORDER_HEAP		0x01	/* brk, and the data behind a program's own */
 # define PR_ORDER_ANON		0x02	/* mmap of private anonymous memory */
-# define PR_ORDER_FILE		0x04	/* not yet: EOPNOTSUPP */
+# define PR_ORDER_FILE		0x04	/* mmap of files, and shared memory */
 # define PR_ORDER_STACK		0x08	/* the stack, and mmap with MAP_STACK */
 
 #endif

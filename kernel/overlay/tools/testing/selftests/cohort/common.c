@@ -148,8 +148,10 @@ bool huge_mapped(const void *addr)
 	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
 			in = (uintptr_t)addr >= from && (uintptr_t)addr < to;
-		else if (in && sscanf(line, "AnonHugePages: %lu", &kb) == 1)
-			huge = kb;
+		else if (in && (sscanf(line, "AnonHugePages: %lu", &kb) == 1 ||
+				sscanf(line, "ShmemPmdMapped: %lu", &kb) == 1 ||
+				sscanf(line, "FilePmdMapped: %lu", &kb) == 1))
+			huge |= kb;
 	}
 	fclose(f);
 	return huge;

@@ -10,7 +10,11 @@
 #include "common.h"
 
 #include <dirent.h>
+#include <linux/loop.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #ifndef MADV_ORDER
@@ -31,6 +35,12 @@
 #define __NR_pidfd_open		434
 #define __NR_process_madvise	440
 #endif
+#ifndef __NR_memfd_secret
+#define __NR_memfd_secret	447
+#endif
+#ifndef __NR_io_uring_setup
+#define __NR_io_uring_setup	425
+#endif
 
 #define WAIT	MADV_ORDER_WAIT
 #define COPY	MADV_ORDER_COPY
@@ -38,7 +48,14 @@
 /* the argument of a case: an order and a policy */
 #define ARG(order, policy)	((order) | (policy) << 8)
 #define ARG_ORDER(arg)		((int)((arg) & 0xff))
-#define ARG_POLICY(arg)		((int)((arg) >> 8))
+#define ARG_POLICY(arg)		((int)((arg) >> 8 & 0xff))
+/* ... and for files, where they are */
+#define ON(arg, fs)		((arg) | (long)(fs) << 16 | 1L << 24)
+#define ARG_FS(arg)		((enum fs)((arg) >> 16 & 0xff))
+#define IS_FILE(arg)		((arg) >> 24)
+
+enum fs { TMPFS, IMAGE };
+static const char * const fs_names[] = { "tmpfs", "erofs" };
 
 #define REPORT	"--report"	/* run as a program: what it finds in itself */
 
@@ -872,36 +889,6 @@ static void fragment(int order)
 	     order);
 }
 
-/* Memory in single pages that can be moved: who waits gets what it asks for. */
-static void test_fragmented(long arg)
-{
-	long fell_back;
-
-	need_orders();
-	write_text("/proc/sys/vm/compaction_proactiveness", "0");
-	need_peers(8);
-	fragment(ARG_ORDER(arg));
-	mem.order = ARG_ORDER(arg);
-	mem.policy = ARG_POLICY(arg);
-	mem.block = page_size << mem.order;
-	mem.len = 16 * mem.block;
-	if (mem.len > 16 << 20)
-		mem.len = 16 << 20;
-	mem.base = map_at(arena(20), mem.len, RW, ANONYMOUS, -1, 0);
-	must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
-	fell_back = vm_event("order_fell_back");
-	fill(0);
-	check(0);
-	fell_back = vm_event("order_fell_back") - fell_back;
-	write_text("/proc/sys/vm/compaction_proactiveness", "20");
-	if (mem.policy & WAIT) {
-		must(!fell_back, "%ld faults fell back", fell_back);
-		must_map(mem.base, mem.len, mem.order);
-	} else {
-		must(fell_back > 0, "memory was not fragmented, or an allocation waited");
-	}
-}
-
 static int signals;
 
 static void on_signal(int sig)
@@ -1032,6 +1019,7 @@ static void test_refused(long arg)
 {
 	int fd = make_file("tmpfs", 4);
 	size_t len = 4 * page_size;
+	static char ring[256];	/* struct io_uring_params, or more */
 	char *p;
 
 	map_mem(ARG(2, 0));
@@ -1049,12 +1037,27 @@ static void test_refused(long arg)
 	must_have(mem.base, 2, 0);
 
 	p = map_at(arena(1), len, RW, MAP_PRIVATE, fd, 0);
-	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "a private file");
+	must_refuse(p, len, advice(4, COPY), EINVAL, "whole pages copied, of a file");
 	must_have_none(p);
-	p = map_at(arena(1), len, RW, MAP_SHARED, fd, 0);
-	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "a shared file");
-	p = map_at(arena(1), len, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	must_refuse(p, len, advice(4, 0), EOPNOTSUPP, "shared memory");
+	must_call(mlock(p, page_size));
+	must_refuse(p, len, advice(4, 0), EPERM, "a locked file");
+	must_have_none(p);
+	p = mmap(NULL, table_size, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE,
+		 -1, 0);
+	if (p != MAP_FAILED)
+		must_refuse(p, table_size, advice(4, 0), EINVAL, "shared hugetlb");
+	fd = syscall(__NR_memfd_secret, 0);
+	if (fd >= 0) {
+		must_call(ftruncate(fd, len));
+		p = map_at(arena(1), len, RW, MAP_SHARED, fd, 0);
+		must_refuse(p, len, advice(4, 0), EPERM, "secret memory");
+	}
+	fd = syscall(__NR_io_uring_setup, 4, ring);
+	if (fd >= 0) {
+		p = mmap(NULL, page_size, RW, MAP_SHARED, fd, 0);
+		must(p != MAP_FAILED, "ring: %s", strerror(errno));
+		must_refuse(p, page_size, advice(4, 0), EINVAL, "pages of the kernel's");
+	}
 	p = map_at(arena(1), len, RW, ANONYMOUS, -1, 0);
 	must_call(mlock(p, page_size));
 	must_refuse(p, len, advice(4, 0), EPERM, "locked memory");
@@ -1169,7 +1172,9 @@ static void test_default(long arg)
 static void test_default_refused(long arg)
 {
 	need_orders();
-	must(set_default(PR_ORDER_FILE, advice(4, 0)) == -EOPNOTSUPP, "file memory");
+	must(set_default(PR_ORDER_FILE, advice(4, COPY)) == -EINVAL, "whole pages of files copied");
+	must(set_default(PR_ORDER_FILE | PR_ORDER_ANON, advice(4, COPY)) == -EINVAL,
+	     "whole pages of files copied, among others");
 	must(set_default(0, advice(4, 0)) == -EINVAL, "no kind");
 	must(set_default(1 << 4, advice(4, 0)) == -EINVAL, "an unknown kind");
 	must(set_default(PR_ORDER_ANON, advice(1, 0)) == -EINVAL, "order 1");
@@ -1225,6 +1230,811 @@ static void test_exec(long arg)
 	     WEXITSTATUS(status) == 3 ? "the heap" : "the stack", want);
 }
 
+/* --- files --------------------------------------------------------------- */
+
+static int file_fd;
+static enum fs file_fs;
+
+/* the format of EROFS: fs/erofs/erofs_fs.h */
+#define EROFS_BLOCK	4096u
+#define EROFS_INODES	36	/* in units of 32 bytes: behind the super block */
+#define EROFS_DATA	16	/* in blocks, for pages of up to 64 kB */
+
+struct erofs_super {
+	__u32 magic, checksum, feature_compat;
+	__u8 blkszbits, sb_extslots;
+	__u16 root_nid;
+	__u64 inos, build_time;
+	__u32 build_time_nsec, blocks, meta_blkaddr, xattr_blkaddr;
+};
+
+struct erofs_inode {
+	__u16 format, xattr_icount, mode, nlink;
+	__u32 size, reserved, blkaddr, ino;
+	__u16 uid, gid;
+	__u32 reserved2;
+};
+
+struct erofs_dirent {
+	__u32 nid, nid_high;
+	__u16 nameoff;
+	__u8 type, reserved;
+};
+
+static void put(int fd, const void *what, size_t size, off_t at)
+{
+	must(pwrite(fd, what, size, at) == (ssize_t)size, "image: %s", strerror(errno));
+}
+
+/*
+ * A file on a file system that has large folios: EROFS, as it needs no program
+ * to make one. The file is @pages of FILE_TAG and @more bytes of the next; it is
+ * gone when it is closed.
+ */
+static int make_image(size_t pages, size_t more)
+{
+	size_t size = pages * page_size + more;
+	struct erofs_super super = {
+		.magic = 0xe0f5e1e2, .blkszbits = 12, .root_nid = EROFS_INODES, .inos = 2,
+		.blocks = EROFS_DATA + (size + EROFS_BLOCK - 1) / EROFS_BLOCK,
+	};
+	struct erofs_inode root = {
+		.mode = S_IFDIR | 0755, .nlink = 2, .blkaddr = 1, .ino = 1,
+	}, node = {
+		.mode = S_IFREG | 0644, .nlink = 1, .size = size, .blkaddr = EROFS_DATA, .ino = 2,
+	};
+	struct erofs_dirent names[3] = {
+		{ EROFS_INODES, 0, sizeof(names), 2 },
+		{ EROFS_INODES, 0, sizeof(names) + 1, 2 },
+		{ EROFS_INODES + 1, 0, sizeof(names) + 3, 1 },
+	};
+	static const char text[] = "...data";
+	int image = make_file("tmpfs", 0), control, loop, fd, n;
+	struct loop_config config = {
+		.fd = image,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_READ_ONLY,
+	};
+	char path[64], dir[] = "/tmp/order.XXXXXX";
+	char *page;
+
+	root.size = sizeof(names) + strlen(text);
+	put(image, &super, sizeof(super), 1024);
+	put(image, &root, sizeof(root), EROFS_INODES * 32);
+	put(image, &node, sizeof(node), (EROFS_INODES + 1) * 32);
+	put(image, names, sizeof(names), EROFS_BLOCK);
+	put(image, text, strlen(text), EROFS_BLOCK + sizeof(names));
+	page = aligned_alloc(page_size, page_size);
+	must(page, "out of memory");
+	for (size_t i = 0; i < pages + !!more; i++) {
+		page_fill(page, FILE_TAG(i));
+		put(image, page, i < pages ? page_size : more,
+		    EROFS_DATA * EROFS_BLOCK + i * page_size);
+	}
+	free(page);
+	must_call(ftruncate(image, (off_t)super.blocks * EROFS_BLOCK));
+
+	control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control < 0)
+		skip("no loop devices");
+	/* somebody may take it first */
+	for (int i = 0;; i++) {
+		n = ioctl(control, LOOP_CTL_GET_FREE);
+		must(n >= 0, "LOOP_CTL_GET_FREE: %s", strerror(errno));
+		snprintf(path, sizeof(path), "/dev/loop%d", n);
+		loop = open(path, O_RDONLY | O_CLOEXEC);
+		must(loop >= 0, "%s: %s", path, strerror(errno));
+		if (!ioctl(loop, LOOP_CONFIGURE, &config))
+			break;
+		must(errno == EBUSY && i < 100, "LOOP_CONFIGURE: %s", strerror(errno));
+		close(loop);
+	}
+	must(mkdtemp(dir), "%s: %s", dir, strerror(errno));
+	if (mount(path, dir, "erofs", MS_RDONLY, NULL)) {
+		int err = errno;
+
+		rmdir(dir);
+		if (err == ENODEV)
+			skip("no EROFS");
+		fail("mount: %s", strerror(err));
+	}
+	snprintf(path, sizeof(path), "%s/data", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "%s: %s", path, strerror(errno));
+	must_call(umount2(dir, MNT_DETACH));
+	rmdir(dir);
+	close(loop);
+	close(control);
+	close(image);
+	return fd;
+}
+
+static void set_mem(long arg, int blocks)
+{
+	need_orders();
+	mem.order = ARG_ORDER(arg);
+	mem.policy = ARG_POLICY(arg);
+	mem.block = page_size << mem.order;
+	mem.len = mem.order ? mem.block * blocks : 32 * page_size;
+	file_fs = ARG_FS(arg);
+	compact();
+}
+
+/* A file of mem.len, of which nothing is in the page cache: on tmpfs a hole. */
+static void make_mem_file(void)
+{
+	if (file_fs == IMAGE) {
+		file_fd = make_image(nr_pages(), 0);
+	} else {
+		file_fd = make_file("tmpfs", 0);
+		must_call(ftruncate(file_fd, mem.len));
+	}
+}
+
+static int file_prot(long arg)
+{
+	return ARG_FS(arg) == TMPFS ? RW : PROT_READ;
+}
+
+/* Map the file from some page on, and ask for the order. */
+static void map_fd(char *addr, size_t len, int prot, int flags, size_t first)
+{
+	int err;
+
+	mem.base = map_at(addr, len, prot, flags, file_fd, first * page_size);
+	err = set_order(mem.base, len, mem.order, mem.policy);
+	must(!err, "MADV_ORDER: %s", strerror(-err));
+	must_have(mem.base, mem.order, mem.policy);
+}
+
+/*
+ * Make a file of four blocks (three of the largest) of which nothing is in the
+ * page cache, and map it.
+ */
+static void map_file(long arg, int prot, int flags)
+{
+	set_mem(arg, ARG_ORDER(arg) == pmd_order() ? 3 : 4);
+	make_mem_file();
+	map_fd(arena(7), mem.len, prot, flags, 0);
+}
+
+static unsigned int file_tag(size_t i)
+{
+	return file_fs == TMPFS ? 0 : FILE_TAG(i);
+}
+
+static void check_file(char *base, size_t pages)
+{
+	for (size_t i = 0; i < pages; i++)
+		must(page_is(base + i * page_size, file_tag(i)), "page %zu is not the file's", i);
+}
+
+/* Drop the file from the page cache; what is mapped stays. */
+static void drop_cache(void)
+{
+	must_call(posix_fadvise(file_fd, 0, 0, POSIX_FADV_DONTNEED));
+}
+
+/* A fault in the middle of each block: the whole block is there at once. */
+static void touch_blocks(char *base, size_t len, int order)
+{
+	for (size_t off = 0; off < len; off += mem.block) {
+		touch(base + off + mem.block / 2);
+		if (order)
+			must_map(base + off, mem.block, order);
+	}
+}
+
+static void test_file_read(long arg)
+{
+	long asked, got, fell_back, blocks;
+	char name[32];
+
+	map_file(arg, PROT_READ, MAP_SHARED);
+	blocks = mem.len / mem.block;
+	snprintf(name, sizeof(name), "order_got_%d", mem.order);
+	asked = vm_event("order_asked");
+	got = vm_event(name);
+	fell_back = vm_event("order_fell_back");
+	touch_blocks(mem.base, mem.len, mem.order);
+	asked = vm_event("order_asked") - asked;
+	got = vm_event(name) - got;
+	/* faults map 64 kB around them of what there is: more than a small block */
+	if (mem.block < 65536)
+		must(asked && asked <= (long)nr_pages(), "vmstat: %ld asked", asked);
+	else
+		must(asked == blocks, "vmstat: %ld asked, of %ld blocks", asked, blocks);
+	must(got == asked, "vmstat: %ld got, of %ld", got, asked);
+	must(vm_event("order_fell_back") == fell_back, "vmstat: fell back");
+	check_file(mem.base, nr_pages());
+	must_map(mem.base, mem.len, mem.order);
+}
+
+/* Backwards, with no readahead but the block's own, and after all is dropped. */
+static void test_file_random(long arg)
+{
+	map_file(arg, PROT_READ, MAP_PRIVATE);
+	must_call(madvise(mem.base, mem.len, MADV_RANDOM));
+	for (size_t off = mem.len; off; off -= mem.block) {
+		touch(mem.base + off - 1);
+		must_map(mem.base + off - mem.block, mem.block, mem.order);
+		if (mem.order && off > mem.block && file_fs == IMAGE) {
+			unsigned char there;
+
+			must_call(mincore(mem.base + off - mem.block - page_size, page_size,
+					  &there));
+			must(!there, "the block before was read as well");
+		}
+	}
+	check_file(mem.base, nr_pages());
+	must_call(madvise(mem.base, mem.len, MADV_DONTNEED));
+	if (file_fs == IMAGE) {
+		drop_cache();
+		must_call(madvise(mem.base, mem.len, MADV_SEQUENTIAL));
+	}
+	touch_blocks(mem.base, mem.len, mem.order);
+	check_file(mem.base, nr_pages());
+}
+
+/* Shared memory of tmpfs that is written: one fault a block. */
+static void test_file_write(long arg)
+{
+	static char page[65536];
+
+	map_file(arg, RW, MAP_SHARED);
+	for (size_t off = 0; off < mem.len; off += mem.block) {
+		mem.base[off + mem.block / 2] = 1;
+		must_map(mem.base + off, mem.block, mem.order);
+	}
+	for (size_t i = 0; i < mem.len; i++)
+		must(mem.base[i] == (i % mem.block == mem.block / 2), "byte %zu is not 0", i);
+	fill(0);
+	check(0);
+	for (size_t i = 0; i < nr_pages(); i++) {
+		must(pread(file_fd, page, page_size, i * page_size) == (ssize_t)page_size, "read");
+		must(page_is(page, TAG(i)), "page %zu of the file is not what was written", i);
+	}
+	must_map(mem.base, mem.len, mem.order);
+}
+
+/* Shared memory without a file. */
+static void test_shared_anon(long arg)
+{
+	int err;
+
+	set_mem(arg, 2);
+	mem.base = map_at(arena(5), mem.len, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	err = set_order(mem.base, mem.len, mem.order, mem.policy);
+	must(!err, "MADV_ORDER: %s", strerror(-err));
+	spawn(1);
+	for (size_t off = 0; off < mem.len; off += mem.block) {
+		mem.base[off] = 1;
+		must_map(mem.base + off, mem.block, mem.order);
+	}
+	fill(0);
+	ask(1, child_check, 0, 0);
+	must_map(mem.base, mem.len, mem.order);
+}
+
+/* A page that is in the cache is used as it is, and smaller ones around it. */
+static void test_file_late(long arg)
+{
+	static char page[65536];
+	size_t there;
+
+	set_mem(arg, 3);
+	there = 3 * (mem.block / page_size) / 2;
+	if (file_fs == TMPFS) {
+		file_fd = make_file("tmpfs", 0);
+		must_call(ftruncate(file_fd, mem.len));
+		page_fill(page, FILE_TAG(there));
+		put(file_fd, page, page_size, there * page_size);
+	} else {
+		file_fd = make_image(nr_pages(), 0);
+		must_call(posix_fadvise(file_fd, 0, 0, POSIX_FADV_RANDOM));
+		must(pread(file_fd, page, page_size, there * page_size) == (ssize_t)page_size,
+		     "read: %s", strerror(errno));
+	}
+	must(page_is(page, FILE_TAG(there)), "the page read is not the file's");
+	map_fd(arena(7), mem.len, PROT_READ, MAP_SHARED, 0);
+	touch(mem.base + mem.block / 2);
+	touch(mem.base + mem.block);
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), i == there ? FILE_TAG(i) : file_tag(i)),
+		     "page %zu is not the file's", i);
+	must(!mapped_order(page_at(there)), "the page that was there is of order %d",
+	     mapped_order(page_at(there)));
+	must_map(mem.base, mem.block, mem.order);
+	must_map(mem.base + 2 * mem.block, mem.block, mem.order);
+	must_map_at_most(mem.base + mem.block, mem.block, mem.order ? mem.order - 1 : 0);
+	/* what is before it fits a page of half the order */
+	if (mem.order > 2)
+		must(mapped_order(mem.base + mem.block) == mem.order - 1,
+		     "the first half of the block is of order %d",
+		     mapped_order(mem.base + mem.block));
+}
+
+/* Are these pages by themselves, or in pages of up to an order that are all mapped? */
+static void must_map_whole(char *from, size_t len, int most)
+{
+	for (size_t off = 0; off < len; off += page_size) {
+		int got = mapped_order(from + off);
+
+		must(got >= 0 && got <= most, "page %zu is of order %d", off / page_size, got);
+	}
+}
+
+/* Behind the last page is nothing, and no large page reaches there. */
+static void test_file_end(long arg)
+{
+	size_t pages, more = 100;
+
+	set_mem(arg, 2);
+	pages = nr_pages() + 3;
+	if (file_fs == TMPFS) {
+		file_fd = make_file("tmpfs", 0);
+		must_call(ftruncate(file_fd, pages * page_size + more));
+	} else {
+		file_fd = make_image(pages, more);
+	}
+	map_fd(arena(7), mem.len + 8 * mem.block + 8 * page_size, PROT_READ, MAP_SHARED, 0);
+	touch(page_at(pages - 1));
+	check_file(mem.base, pages);
+	for (size_t i = more; i < page_size; i++)
+		must(!page_at(pages)[i], "byte %zu behind the end is not 0", i);
+	must(probe_read(page_at(pages + 1)) == SIGBUS, "there is a page behind the end");
+	must_map(mem.base, mem.len, mem.order);
+	must_map_whole(mem.base + mem.len, 4 * page_size, mem.order < 2 ? mem.order : 2);
+}
+
+/* Where addresses and file differ in alignment, no large page fits. */
+static void test_file_askew(long arg)
+{
+	set_mem(arg, 2);
+	make_mem_file();
+	map_fd(arena(7) + page_size, mem.len, PROT_READ, MAP_SHARED, 0);
+	check_file(mem.base, nr_pages());
+	must_map_whole(mem.base, mem.len, 0);
+	must_call(munmap(mem.base, mem.len));
+	/* but one of half the order does where they differ by that */
+	if (mem.order < 3)
+		return;
+	if (file_fs == TMPFS)
+		must_call(fallocate(file_fd, 3, 0, mem.len));	/* a hole again */
+	else
+		drop_cache();
+	map_fd(arena(7) + mem.block / 2, mem.len, PROT_READ, MAP_SHARED, 0);
+	check_file(mem.base, nr_pages());
+	for (size_t off = 0; off < mem.len; off += mem.block / 2)
+		must(mapped_order(mem.base + off) == mem.order - 1, "offset %zu: order %d", off,
+		     mapped_order(mem.base + off));
+}
+
+/* A part of a file: what is in the region, and no page of what is not. */
+static void test_file_part(long arg)
+{
+	size_t block, first;
+
+	map_file(arg, PROT_READ, MAP_SHARED);
+	must_call(munmap(mem.base, mem.len));
+	block = mem.block / page_size;
+	first = block - 1;
+	map_fd(arena(7) + first * page_size, mem.block + 2 * page_size, PROT_READ, MAP_SHARED,
+	       first);
+	for (size_t i = 0; i < block + 2; i++)
+		must(page_is(page_at(i), file_tag(first + i)), "page %zu is not the file's", i);
+	must_map(mem.base + page_size, mem.block, mem.order);
+	must(!mapped_order(mem.base), "before the first whole block: order %d",
+	     mapped_order(mem.base));
+	must(!mapped_order(page_at(block + 1)), "behind the last whole block: order %d",
+	     mapped_order(page_at(block + 1)));
+}
+
+static long child_cow(long page, long tag)
+{
+	page_fill(page_at(page), tag);
+	must(page_is(page_at(page), tag), "page %ld is not what was written", page);
+	return 0;
+}
+
+/* A private write copies one page; the file and the others see nothing of it. */
+static void test_file_cow(long arg)
+{
+	static char page[65536];
+	size_t block;
+
+	map_file(arg, RW, MAP_PRIVATE);
+	block = mem.block / page_size;
+	become_zygote();
+	touch_blocks(mem.base, mem.len, mem.order);
+	spawn(1);
+	for (size_t i = 0; i < nr_pages(); i += block)
+		page_fill(page_at(i), TAG(i));
+	ask(1, child_cow, nr_pages() - 1, 77);
+	for (size_t i = 0; i < nr_pages(); i++) {
+		must(page_is(page_at(i), i % block ? file_tag(i) : TAG(i)),
+		     "page %zu is not what it was", i);
+		must(pread(file_fd, page, page_size, i * page_size) == (ssize_t)page_size, "read");
+		must(page_is(page, file_tag(i)), "page %zu of the file has changed", i);
+	}
+	if (mem.order)
+		must(!mapped_order(mem.base), "the copy is of order %d", mapped_order(mem.base));
+	quit(1);
+	/* a write before any read */
+	must_call(madvise(mem.base, mem.len, MADV_DONTNEED));
+	fill(0);
+	check(0);
+	must(pread(file_fd, page, page_size, 0) == (ssize_t)page_size, "read");
+	must(page_is(page, file_tag(0)), "the file has changed");
+}
+
+static long child_file(long unused, long unused2)
+{
+	must_have(mem.base, mem.order, mem.policy);
+	check_file(mem.base, nr_pages());
+	must_map(mem.base, mem.len, mem.order);
+	return 0;
+}
+
+/* Children see the file, and what others write to it, in pages of the order. */
+static void test_file_fork(long arg)
+{
+	map_file(arg, file_prot(arg), MAP_SHARED);
+	become_zygote();
+	touch(mem.base);
+	spawn(1);
+	ask(1, child_file, 0, 0);
+	spawn_from(1, 2);
+	ask(2, child_file, 0, 0);
+	if (file_fs == TMPFS) {
+		fill(3);
+		ask(1, child_check, 3, 0);
+		ask(2, child_check, 3, 0);
+	}
+	quit(1);
+	touch_blocks(mem.base, mem.len, mem.order);
+	if (file_fs == TMPFS)
+		check(3);
+	else
+		check_file(mem.base, nr_pages());
+}
+
+static void move(char *to, size_t len)
+{
+	must(mremap(mem.base, mem.len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to, "mremap: %s",
+	     strerror(errno));
+	mem.base = to;
+}
+
+static void test_file_mremap(long arg)
+{
+	map_file(arg, PROT_READ, MAP_SHARED);
+	touch_blocks(mem.base, mem.len, mem.order);
+	move(arena(7), mem.len);
+	check_file(mem.base, nr_pages());
+	must_map(mem.base, mem.len, mem.order);
+	must_have(mem.base, mem.order, mem.policy);
+	/* by one base page */
+	move(arena(7) + page_size, mem.len);
+	check_file(mem.base, nr_pages());
+	must_have(mem.base, mem.order, mem.policy);
+	if (file_fs == IMAGE) {
+		must_call(madvise(mem.base, mem.len, MADV_DONTNEED));
+		drop_cache();
+		check_file(mem.base, nr_pages());
+		must_map_at_most(mem.base, mem.len, 0);
+	}
+	/* and back, beyond the end of the file */
+	move(arena(7), 2 * mem.len);
+	check_file(mem.base, nr_pages());
+	must(probe_read(mem.base + mem.len) == SIGBUS, "there is a page behind the end");
+}
+
+static void test_file_mprotect(long arg)
+{
+	size_t half;
+
+	map_file(arg, file_prot(arg), MAP_SHARED);
+	half = mem.len / 2 + page_size;
+	touch(mem.base + mem.len / 2);
+	must_call(mprotect(mem.base, half, PROT_NONE));
+	must(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
+	must_have(mem.base, mem.order, mem.policy);
+	must_have(mem.base + half, mem.order, mem.policy);
+	must_call(mprotect(mem.base, half, PROT_READ));
+	must(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
+	check_file(mem.base, nr_pages());
+	must_call(mprotect(mem.base, half, file_prot(arg)));
+	must(regions(mem.base, mem.len) == 1, "they do not merge again");
+	if (file_fs == TMPFS) {
+		fill(5);
+		check(5);
+	}
+	must_map(mem.base, mem.len, mem.order);
+}
+
+static void test_file_unmap(long arg)
+{
+	size_t hole;
+
+	map_file(arg, PROT_READ, MAP_SHARED);
+	touch_blocks(mem.base, mem.len, mem.order);
+	hole = mem.block / 2 / page_size * page_size;
+	for (size_t off = 0; off < mem.len; off += 2 * mem.block)
+		must_call(munmap(mem.base + off + hole, page_size));
+	for (size_t i = 0; i < nr_pages(); i++)
+		if (i * page_size % (2 * mem.block) == hole)
+			must(probe_read(page_at(i)) == SIGSEGV, "page %zu is still there", i);
+		else
+			must(page_is(page_at(i), file_tag(i)), "page %zu is not the file's", i);
+	if (mem.order)
+		must_map(mem.base + mem.block, mem.block, mem.order);
+}
+
+/* Truncated in the middle of a large page, and made longer again. */
+static void test_file_truncate(long arg)
+{
+	size_t cut;
+
+	map_file(arg, RW, MAP_SHARED);
+	fill(0);
+	must_map(mem.base, mem.len, mem.order);
+	cut = nr_pages() - mem.block / page_size / 2 - 1;
+	must_call(ftruncate(file_fd, cut * page_size + 100));
+	for (size_t i = 0; i < cut; i++)
+		must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+	for (size_t i = 100; i < page_size; i++)
+		must(!page_at(cut)[i], "byte %zu behind the end is not 0", i);
+	for (size_t i = cut + 1; i < nr_pages(); i++)
+		must(probe_read(page_at(i)) == SIGBUS, "page %zu is still there", i);
+	must_call(ftruncate(file_fd, mem.len));
+	for (size_t i = cut + 1; i < nr_pages(); i++)
+		must(page_is(page_at(i), 0), "page %zu is not empty", i);
+	fill(10);
+	check(10);
+	must_map(mem.base, mem.len - mem.block, mem.order);
+	/* and a new file in the same place has large pages again */
+	must_call(ftruncate(file_fd, 0));
+	must(probe_read(mem.base) == SIGBUS, "an empty file has a page");
+	must_call(ftruncate(file_fd, mem.len));
+	fill(20);
+	check(20);
+	must_map(mem.base, mem.len, mem.order);
+}
+
+static void punch(size_t page, size_t pages)
+{
+	/* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
+	must(!fallocate(file_fd, 3, page * page_size, pages * page_size), "fallocate: %s",
+	     strerror(errno));
+}
+
+static void test_file_punch(long arg)
+{
+	size_t block;
+
+	map_file(arg, RW, MAP_SHARED);
+	block = mem.block / page_size;
+	fill(0);
+	for (size_t i = block / 2; i < nr_pages(); i += block)
+		punch(i, 1);
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), i % block == block / 2 ? 0 : TAG(i)),
+		     "page %zu is not what it was", i);
+	fill(10);
+	check(10);
+	punch(0, nr_pages());
+	for (size_t i = 0; i < nr_pages(); i++)
+		must(page_is(page_at(i), 0), "page %zu is not empty", i);
+	must_map_at_most(mem.base, mem.len, mem.order);
+	check_file(mem.base, nr_pages());
+}
+
+/* Reclaim drops and swaps out; what comes again is what it was. */
+static void test_file_pressure(long arg)
+{
+	need_orders();
+	need_swap();
+	need_cgroup();
+	map_file(arg, file_prot(arg), MAP_SHARED);
+	if (file_fs == TMPFS)
+		fill(0);
+	for (int i = 0; i < 3; i++) {
+		press();
+		if (file_fs == TMPFS)
+			check(0);
+		else
+			check_file(mem.base, nr_pages());
+	}
+	must_have(mem.base, mem.order, mem.policy);
+}
+
+/* A cgroup that has no room for the block: smaller pages, and no wait for ever. */
+static void test_file_limit(long arg)
+{
+	need_orders();
+	need_cgroup();
+	need_swap();
+	map_file(arg, file_prot(arg), MAP_SHARED);
+	if (write_text(CGROUP "memory.max", "2097152"))
+		skip("no limit can be set");
+	if (file_fs == TMPFS) {
+		fill(0);
+		check(0);
+	} else {
+		check_file(mem.base, nr_pages());
+	}
+	write_text(CGROUP "memory.max", "max");
+	check_file(mem.base, file_fs == TMPFS ? 0 : nr_pages());
+}
+
+static long child_race(long how, long seconds)
+{
+	static char page[65536];
+	double end = now() + seconds;
+	unsigned int seed = how;
+
+	while (now() < end) {
+		size_t at = rand_r(&seed) % nr_pages();
+
+		if (file_fs == IMAGE) {
+			posix_fadvise(file_fd, at * page_size, 0, POSIX_FADV_DONTNEED);
+			madvise(page_at(at), page_size, MADV_DONTNEED);
+			must(page_is(page_at(at), file_tag(at)), "page %zu is not the file's", at);
+		} else if (how == 1) {
+			must_call(ftruncate(file_fd, at * page_size));
+			must_call(ftruncate(file_fd, mem.len));
+		} else if (how == 2) {
+			punch(at, 1 + rand_r(&seed) % (nr_pages() - at));
+		} else {
+			page_fill(page, TAG(at));
+			put(file_fd, page, page_size, at * page_size);
+		}
+	}
+	return 0;
+}
+
+/* Others truncate, punch, write and drop while it is read and written. */
+static void test_file_race(long arg)
+{
+	int seconds = quick ? 1 : 3;
+	unsigned int seed = 9;
+	double end;
+
+	map_file(arg, file_prot(arg), MAP_SHARED);
+	for (int who = 1; who <= 3; who++)
+		spawn(who);
+	for (int who = 1; who <= 3; who++)
+		tell(who, child_race, who, seconds);
+	for (end = now() + seconds; now() < end;) {
+		size_t at = rand_r(&seed) % nr_pages();
+		static __u64 tagged[65536 / sizeof(__u64)];
+		__u64 word;
+		int sig;
+
+		page_fill(tagged, file_fs == TMPFS ? TAG(at) : file_tag(at));
+		sig = probe_load((__u64 *)page_at(at), &word);
+		must(!sig || (sig == SIGBUS && file_fs == TMPFS), "signal %d", sig);
+		/* a write may be half done */
+		for (int bits = 0; bits < 64 && !sig; bits += 8) {
+			__u64 byte = word & 0xffULL << bits;
+
+			must(byte == (tagged[0] & 0xffULL << bits) || (file_fs == TMPFS && !byte),
+			     "page %zu has %llx", at, word);
+		}
+		if (rand_r(&seed) % 4 == 0)
+			must_call(madvise(page_at(at), page_size, MADV_DONTNEED));
+		/* a byte that nobody looks at */
+		if (file_fs == TMPFS)
+			probe_write(page_at(at) + page_size - 1);
+	}
+	for (int who = 1; who <= 3; who++)
+		answer(who);
+	must_map_at_most(mem.base, mem.len, mem.order);
+}
+
+/* The same file in a region with an order, in a smaller one, and in one without. */
+static void test_file_others(long arg)
+{
+	char *large, *none;
+
+	map_file(arg, PROT_READ, MAP_SHARED);
+	touch_blocks(mem.base, mem.len, mem.order);
+	large = mem.base;
+	none = map_at(arena(7), mem.len, PROT_READ, MAP_SHARED, file_fd, 0);
+	check_file(none, nr_pages());
+	must_have_none(none);
+	if (mem.order == pmd_order()) {
+		must(huge_mapped(large), "a block is not mapped as one");
+		must(huge_mapped(none), "a region without an order does not map it as one");
+	}
+	mem.order = mem.order > 4 ? 4 : 2;
+	map_fd(arena(7), mem.len, PROT_READ, MAP_SHARED, 0);
+	check_file(mem.base, nr_pages());
+	must(!huge_mapped(mem.base), "a page larger than the region's is mapped as one");
+}
+
+/* A file system without large folios: base pages, counted. */
+static void test_file_small(long arg)
+{
+	long fell_back;
+
+	set_mem(arg, 2);
+	file_fd = make_file("disk", nr_pages());
+	file_fs = IMAGE;
+	must_call(fsync(file_fd));
+	drop_cache();
+	map_fd(arena(7), mem.len, PROT_READ, MAP_SHARED, 0);
+	fell_back = vm_event("order_fell_back");
+	check_file(mem.base, nr_pages());
+	must(vm_event("order_fell_back") > fell_back, "vmstat: none fell back");
+	must_map_at_most(mem.base, mem.len, 0);
+}
+
+static void test_file_default(long arg)
+{
+	int order = ARG_ORDER(arg), policy = ARG_POLICY(arg), what = advice(order, policy);
+	char *p;
+
+	set_mem(arg, 2);
+	make_mem_file();
+	must(!set_default(PR_ORDER_FILE, what), "prctl: %s", strerror(errno));
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_FILE, 0, 0, 0) == what, "it is not kept");
+	p = map_at(arena(1), page_size, RW, ANONYMOUS, -1, 0);
+	must_have_none(p);
+	p = map_at(arena(1), page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must_have(p, order, policy);
+	/* placed where pages of the order fit */
+	for (int i = 0; i < 3; i++) {
+		p = mmap(NULL, mem.len, PROT_READ, MAP_PRIVATE, file_fd, 0);
+		must(p != MAP_FAILED, "mmap: %s", strerror(errno));
+		must(!((uintptr_t)p % mem.block), "mmap placed it at %p", p);
+		must_have(p, order, policy);
+		must(mmap(NULL, page_size, PROT_READ, MAP_PRIVATE, file_fd, 0) != MAP_FAILED,
+		     "mmap: %s", strerror(errno));
+	}
+	mem.base = map_at(arena(7), mem.len, PROT_READ, MAP_SHARED, file_fd, 0);
+	must_have(mem.base, order, policy);
+	touch_blocks(mem.base, mem.len, order);
+	check_file(mem.base, nr_pages());
+	must(!set_default(PR_ORDER_FILE, MADV_ORDER | MADV_ORDER_NONE), "none");
+	p = map_at(arena(1), page_size, PROT_READ, MAP_SHARED, file_fd, 0);
+	must_have_none(p);
+}
+
+/* Memory in single pages that can be moved: who waits gets what it asks for. */
+static void test_fragmented(long arg)
+{
+	long fell_back;
+
+	need_orders();
+	write_text("/proc/sys/vm/compaction_proactiveness", "0");
+	need_peers(8);
+	set_mem(arg, ARG_ORDER(arg) > 8 ? 8 : 16);
+	if (!IS_FILE(arg)) {
+		mem.base = map_at(arena(20), mem.len, RW, ANONYMOUS, -1, 0);
+		must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
+	} else {
+		make_mem_file();
+		map_fd(arena(20), mem.len, file_prot(arg), MAP_SHARED, 0);
+	}
+	fragment(mem.order);
+	fell_back = vm_event("order_fell_back");
+	if (IS_FILE(arg) && file_fs == IMAGE) {
+		check_file(mem.base, nr_pages());
+	} else {
+		fill(0);
+		check(0);
+	}
+	fell_back = vm_event("order_fell_back") - fell_back;
+	write_text("/proc/sys/vm/compaction_proactiveness", "20");
+	if (mem.policy & WAIT) {
+		must(!fell_back, "%ld faults fell back", fell_back);
+		must_map(mem.base, mem.len, mem.order);
+	} else {
+		must(fell_back > 0, "memory was not fragmented, or an allocation waited");
+	}
+}
+
 /* --- all of them --------------------------------------------------------- */
 
 /* once for each order and policy */
@@ -1258,6 +2068,39 @@ static const struct {
 	{ "A default kept over exec", test_exec },
 };
 
+#define ON_TMPFS	KIND(TMPFS)
+#define ON_IMAGE	KIND(IMAGE)
+
+/* once for each order, each policy that files have, and each of these file systems */
+static const struct {
+	const char *desc;
+	void (*fn)(long arg);
+	unsigned int where;
+} files[] = {
+	{ "A file read in pages of the order", test_file_read, ON_TMPFS | ON_IMAGE },
+	{ "A file read backwards, and again", test_file_random, ON_TMPFS | ON_IMAGE },
+	{ "A shared file written in pages of the order", test_file_write, ON_TMPFS },
+	{ "Shared memory without a file", test_shared_anon, ON_TMPFS },
+	{ "A page in the cache is used as it is", test_file_late, ON_TMPFS | ON_IMAGE },
+	{ "The end of a file", test_file_end, ON_TMPFS | ON_IMAGE },
+	{ "A file that is aligned otherwise than its region", test_file_askew,
+	  ON_TMPFS | ON_IMAGE },
+	{ "A part of a file", test_file_part, ON_TMPFS | ON_IMAGE },
+	{ "Private writes to a file", test_file_cow, ON_TMPFS | ON_IMAGE },
+	{ "A file after forks", test_file_fork, ON_TMPFS | ON_IMAGE },
+	{ "A file that is moved and grown", test_file_mremap, ON_TMPFS | ON_IMAGE },
+	{ "A file that is protected in part", test_file_mprotect, ON_TMPFS | ON_IMAGE },
+	{ "Base pages unmapped out of a file", test_file_unmap, ON_TMPFS | ON_IMAGE },
+	{ "A file truncated under its large pages", test_file_truncate, ON_TMPFS },
+	{ "Holes under a file's large pages", test_file_punch, ON_TMPFS },
+	{ "A file's pages reclaimed", test_file_pressure, ON_TMPFS | ON_IMAGE },
+	{ "A file in a cgroup with little room", test_file_limit, ON_TMPFS | ON_IMAGE },
+	{ "A file read while others change it", test_file_race, ON_TMPFS | ON_IMAGE },
+	{ "A file in regions of several orders", test_file_others, ON_TMPFS | ON_IMAGE },
+	{ "A file system without large pages", test_file_small, ON_IMAGE },
+	{ "A default for files", test_file_default, ON_TMPFS | ON_IMAGE },
+};
+
 static const struct test_case others[] = {
 	{ "What cannot be is refused, and changes nothing", test_refused },
 	{ "A default that cannot be is refused", test_default_refused },
@@ -1268,10 +2111,20 @@ static const struct test_case slow[] = {
 	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0) },
 	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT) },
 	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT) },
+	{ "Fragmented memory: a file of order 9 now, or not", test_fragmented,
+	  ON(ARG(9, 0), TMPFS) },
+	{ "Fragmented memory: a file of order 9 is waited for", test_fragmented,
+	  ON(ARG(9, WAIT), TMPFS) },
+	{ "Fragmented memory: a file of erofs of order 9, now or not", test_fragmented,
+	  ON(ARG(9, 0), IMAGE) },
+	{ "Fragmented memory: a file of erofs of order 9 is waited for", test_fragmented,
+	  ON(ARG(9, WAIT), IMAGE) },
+	{ "Fragmented memory: a file of erofs of order 4 is waited for", test_fragmented,
+	  ON(ARG(4, WAIT), IMAGE) },
 	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT) },
 };
 
-#define MAX_CASES	1200
+#define MAX_CASES	2000
 
 int main(int argc, char **argv)
 {
@@ -1305,6 +2158,30 @@ int main(int argc, char **argv)
 				cases[n].desc = desc;
 				cases[n].fn = questions[q].fn;
 				cases[n++].arg = ARG(order, policy);
+			}
+	for (size_t q = 0; q < ARRAY_SIZE(files); q++)
+		for (int order = 0; order <= pmd_order(); order++)
+			for (int pick = 0; pick < 4; pick++) {
+				int policy = pick & 1 ? WAIT : 0;
+				enum fs fs = pick & 2 ? IMAGE : TMPFS;
+				char *desc;
+
+				if (order == 1 || (!order && policy) ||
+				    !(files[q].where & KIND(fs)))
+					continue;
+				if (files[q].fn == test_file_small && !order)
+					continue;
+				if (short_run && ((order != 0 && order != 2 && order != 6 &&
+						   order != pmd_order()) ||
+						  (policy && order != 6)))
+					continue;
+				if (asprintf(&desc, "%s: %s, order %d%s", files[q].desc,
+					     files[q].fn == test_file_small ? "disk" : fs_names[fs],
+					     order, policies[policy]) < 0)
+					return KSFT_FAIL;
+				cases[n].desc = desc;
+				cases[n].fn = files[q].fn;
+				cases[n++].arg = ON(ARG(order, policy), fs);
 			}
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		cases[n++] = others[i];

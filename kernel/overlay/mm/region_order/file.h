@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A page size for each region: what mm/ calls for memory of files. The rest is
+ * in include/linux/region_order.h.
+ */
+#ifndef _MM_REGION_ORDER_FILE_H
+#define _MM_REGION_ORDER_FILE_H
+
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/region_order.h>
+
+/* readahead.c, huge_memory.c */
+void read_pages(struct readahead_control *rac);
+unsigned long __thp_get_unmapped_area(struct file *filp, unsigned long addr,
+				      unsigned long len, loff_t off,
+				      unsigned long flags, unsigned long size,
+				      vm_flags_t vm_flags);
+
+#ifdef CONFIG_REGION_ORDER
+
+unsigned long __region_order_area(struct file *file, unsigned long addr,
+				  unsigned long len, unsigned long pgoff,
+				  unsigned long flags, vm_flags_t vm_flags);
+bool region_order_file(struct file *file);
+void __region_order_mmap(struct vm_area_struct *vma);
+bool __region_order_read(struct vm_fault *vmf, struct file **fpin);
+bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
+			    struct file **fpin);
+unsigned long __region_order_shmem(vm_flags_t flags, struct inode *inode,
+				   pgoff_t index);
+unsigned long __region_order_around(vm_flags_t flags, unsigned long pages);
+bool __region_order_maps(struct vm_fault *vmf, struct folio *folio);
+void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
+			   struct page *page, unsigned int nr,
+			   unsigned long addr);
+
+/* Where a new region's pages are aligned as it asks for, or 0: anywhere. */
+static inline unsigned long
+region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
+		  unsigned long len, unsigned long pgoff, unsigned long flags,
+		  vm_flags_t vm_flags)
+{
+	if (likely(!mm->region_orders))
+		return 0;
+	return __region_order_area(file, addr, len, pgoff, flags, vm_flags);
+}
+
+/* A new region of a file, after the file has said what it is. */
+static inline void region_order_mmap(struct vm_area_struct *vma)
+{
+	if (unlikely(vma->vm_mm->region_orders))
+		__region_order_mmap(vma);
+}
+
+/*
+ * Readahead for a fault that found no page of the file: true if it is done, or
+ * to be tried again, see region_order_again(). What @fpin then is, the caller's
+ * own readahead would have returned.
+ */
+static inline bool region_order_read(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct file **fpin)
+{
+	return region_has_order(vma->vm_flags) &&
+	       __region_order_read(vmf, fpin);
+}
+
+/* The same for a fault that found a folio marked for readahead. */
+static inline bool region_order_read_on(struct vm_area_struct *vma,
+					struct vm_fault *vmf,
+					struct folio *folio,
+					struct file **fpin)
+{
+	return region_has_order(vma->vm_flags) &&
+	       __region_order_read_on(vmf, folio, fpin);
+}
+
+/* Is this no file, or no folio, but says that the fault is to be tried again? */
+static inline bool region_order_again(const void *ptr)
+{
+	return unlikely(ptr == REGION_ORDER_RETRY);
+}
+
+/* The orders that a page of shmem may have, if the region has an order. */
+static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
+				      pgoff_t index, unsigned long *orders)
+{
+	if (!region_has_order(flags))
+		return false;
+	*orders = __region_order_shmem(flags, inode, index);
+	return true;
+}
+
+/* How many pages of the cache a fault may map: a whole one of the region. */
+static inline unsigned long region_order_around(struct vm_area_struct *vma,
+						unsigned long pages)
+{
+	if (region_has_order(vma->vm_flags))
+		return __region_order_around(vma->vm_flags, pages);
+	return pages;
+}
+
+/* Does a fault map all of a large folio at once? */
+static inline bool region_order_maps(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct folio *folio)
+{
+	return region_has_order(vma->vm_flags) &&
+	       __region_order_maps(vmf, folio);
+}
+
+/* Is a page of that order larger than the region's? */
+static inline bool region_order_below(struct vm_area_struct *vma, int order)
+{
+	return region_has_order(vma->vm_flags) &&
+	       region_order(vma->vm_flags) < order;
+}
+
+/* A fault has mapped pages of a folio, its own among them. */
+static inline void region_order_mapped(struct vm_area_struct *vma,
+				       struct vm_fault *vmf,
+				       struct folio *folio, struct page *page,
+				       unsigned int nr, unsigned long addr)
+{
+	if (region_has_order(vma->vm_flags))
+		__region_order_mapped(vmf, folio, page, nr, addr);
+}
+
+/* As region_order_wait(), where @vmf is NULL if there is no fault. */
+static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
+{
+	return vmf && region_order_wait(vmf->vma, vmf, order);
+}
+
+#else /* !CONFIG_REGION_ORDER */
+
+static inline unsigned long
+region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
+		  unsigned long len, unsigned long pgoff, unsigned long flags,
+		  vm_flags_t vm_flags)
+{
+	return 0;
+}
+
+static inline void region_order_mmap(struct vm_area_struct *vma)
+{
+}
+
+static inline bool region_order_read(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct file **fpin)
+{
+	return false;
+}
+
+static inline bool region_order_read_on(struct vm_area_struct *vma,
+					struct vm_fault *vmf,
+					struct folio *folio,
+					struct file **fpin)
+{
+	return false;
+}
+
+static inline bool region_order_again(const void *ptr)
+{
+	return false;
+}
+
+static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
+				      pgoff_t index, unsigned long *orders)
+{
+	return false;
+}
+
+static inline unsigned long region_order_around(struct vm_area_struct *vma,
+						unsigned long pages)
+{
+	return pages;
+}
+
+static inline bool region_order_maps(struct vm_area_struct *vma,
+				     struct vm_fault *vmf, struct folio *folio)
+{
+	return false;
+}
+
+static inline bool region_order_below(struct vm_area_struct *vma, int order)
+{
+	return false;
+}
+
+static inline void region_order_mapped(struct vm_area_struct *vma,
+				       struct vm_fault *vmf,
+				       struct folio *folio, struct page *page,
+				       unsigned int nr, unsigned long addr)
+{
+}
+
+static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
+{
+	return false;
+}
+
+#endif /* CONFIG_REGION_ORDER */
+
+#endif /* _MM_REGION_ORDER_FILE_H */
