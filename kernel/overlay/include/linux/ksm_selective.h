@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selective merging: KSM that scans a process when it has become dormant, once,
+ * and only where pages are likely to merge. See mm/ksm_selective/.
+ */
+#ifndef _LINUX_KSM_SELECTIVE_H
+#define _LINUX_KSM_SELECTIVE_H
+
+#include <linux/jump_label.h>
+#include <linux/types.h>
+
+struct mm_struct;
+struct seq_file;
+struct task_struct;
+
+#ifdef CONFIG_KSM_SELECTIVE
+
+DECLARE_STATIC_KEY_FALSE(ksm_selective_key);
+extern bool ksm_selective_on;
+
+/*
+ * Is the policy in force? Without it all below is a branch not taken. The key
+ * alone would not do: it is switched under cpus_read_lock(), which memory
+ * hotplug holds when it takes ksm_thread_mutex.
+ */
+static inline bool ksm_selective(void)
+{
+	return static_branch_unlikely(&ksm_selective_key) &&
+	       READ_ONCE(ksm_selective_on);
+}
+
+void __ksm_selective_frozen(void);
+void __ksm_selective_oom(struct task_struct *task);
+int ksm_selective_set_written(struct task_struct *task, bool dormant);
+bool ksm_selective_written(struct mm_struct *mm);
+extern const struct file_operations proc_ksm_dormant_operations;
+void __ksm_selective_stat(struct seq_file *m, struct mm_struct *mm);
+
+/* The current task may have entered or left the freezer. */
+static inline void ksm_selective_frozen(void)
+{
+	if (ksm_selective())
+		__ksm_selective_frozen();
+}
+
+/* oom_score_adj of a process has been written. */
+static inline void ksm_selective_oom(struct task_struct *task)
+{
+	if (ksm_selective())
+		__ksm_selective_oom(task);
+}
+
+/* More lines for /proc/PID/ksm_stat. */
+static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
+{
+	if (ksm_selective())
+		__ksm_selective_stat(m, mm);
+}
+
+#else
+
+static inline bool ksm_selective(void)
+{
+	return false;
+}
+
+static inline void ksm_selective_frozen(void) {}
+static inline void ksm_selective_oom(struct task_struct *task) {}
+static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm) {}
+
+#endif
+#endif

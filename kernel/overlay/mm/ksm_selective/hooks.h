@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selective merging: what mm/ksm.c calls. Each call is a branch that is not
+ * taken as long as the policy is off. What is behind it is in ksmd.h.
+ */
+#ifndef _MM_KSM_SELECTIVE_HOOKS_H
+#define _MM_KSM_SELECTIVE_HOOKS_H
+
+#ifdef CONFIG_KSM_SELECTIVE
+
+static struct ksm_rmap_item *selective_next_rmap_item(struct page **page);
+static struct ksm_rmap_item *
+selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
+			struct page **other_pagep);
+static void __selective_unindex(struct ksm_rmap_item *rmap_item);
+static void __selective_merged(struct ksm_rmap_item *rmap_item);
+static void selective_forget_all(void);
+static bool selective_has_work(void);
+static void selective_ksmd_starts(void);
+
+/* The item leaves the tree, or the index, that it is in. */
+static inline void selective_unindex(struct ksm_rmap_item *rmap_item)
+{
+	if (ksm_selective())
+		__selective_unindex(rmap_item);
+}
+
+/* What the item stands for is mapped to a page of KSM's, or of zeros, now. */
+static inline void selective_merged(struct ksm_rmap_item *rmap_item)
+{
+	if (ksm_selective())
+		__selective_merged(rmap_item);
+}
+
+/* All that is merged is to be unmerged. */
+static inline void selective_unmerge(void)
+{
+	if (ksm_selective())
+		selective_forget_all();
+}
+
+static inline bool selective_should_run(void)
+{
+	return !ksm_selective() || selective_has_work();
+}
+
+/* There is a slot that only ksmd can free. */
+static inline void selective_exit(void)
+{
+	if (ksm_selective())
+		ksm_selective_poke();
+}
+
+#else
+
+static inline struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
+{
+	return NULL;
+}
+
+static inline struct ksm_rmap_item *
+selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
+			struct page **other_pagep)
+{
+	return NULL;
+}
+
+static inline void selective_unindex(struct ksm_rmap_item *rmap_item) {}
+static inline void selective_merged(struct ksm_rmap_item *rmap_item) {}
+static inline void selective_unmerge(void) {}
+static inline void selective_exit(void) {}
+static inline void selective_ksmd_starts(void) {}
+
+static inline bool selective_should_run(void)
+{
+	return true;
+}
+
+#endif
+#endif

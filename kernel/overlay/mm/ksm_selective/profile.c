@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Selective merging: at which virtual pages merging has paid.
+ *
+ * A profile is a set of virtual pages: one for each application, by the name of
+ * its main thread (processes forked from one zygote execute the same file), and
+ * a global one, their union, for a cohort whose members have one layout. Bits
+ * are set when pages merge. An application that is scanned for the first time
+ * has no profile and is scanned whole.
+ *
+ * A set is a tree of chunks, each a bitmap of what one last-level table maps.
+ * All of them together take no more than profile_max_bytes: what does not fit
+ * is not learned, and counted.
+ *
+ * One mutex protects all of it. It nests inside ksm_thread_mutex and the mmap
+ * lock of the process that is scanned; whoever holds it takes no lock but the
+ * allocator's, and touches no user memory.
+ */
+#define pr_fmt(fmt) "ksm: " fmt
+
+#include <linux/bitmap.h>
+#include <linux/ctype.h>
+#include <linux/hashtable.h>
+#include <linux/kstrtox.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/rbtree.h>
+#include <linux/rmap.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/string_helpers.h>
+#include <linux/stringhash.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+#define CHUNK_PAGES	512UL
+
+struct chunk {
+	struct rb_node node;
+	unsigned long index;	/* of its first page, in chunks */
+	DECLARE_BITMAP(bits, CHUNK_PAGES);
+};
+
+/**
+ * struct profile - a set of virtual pages
+ * @chunks: its parts, in the order of their addresses; none is empty
+ * @node: in @apps
+ * @known: all pages of this application have been scanned once
+ * @app: the name of the application
+ */
+struct profile {
+	struct rb_root chunks;
+	struct hlist_node node;
+	bool known;
+	char app[KSM_APP_LEN];
+};
+
+static DEFINE_MUTEX(profile_mutex);
+static DEFINE_HASHTABLE(apps, 6);
+static struct profile global;
+/* What the scan of one process goes by; none: all its pages. */
+static struct profile *scan_profile;
+/* It has gone by all its pages from the first on. */
+static bool scan_whole;
+/* What all of the above takes, but for what is static. */
+unsigned long ksm_profile_bytes;
+
+unsigned long ksm_profile_max_bytes = 1 << 20;
+unsigned long ksm_profile_refused;	/* what did not fit, in pages or names */
+enum ksm_scope ksm_scope = KSM_SCOPE_ALL;
+bool ksm_scan_new_regions;
+bool ksm_learning;
+
+/* --- sets ----------------------------------------------------------------- */
+
+static void *get_bytes(size_t size)
+{
+	void *p;
+
+	if (ksm_profile_bytes + size > READ_ONCE(ksm_profile_max_bytes))
+		return NULL;
+	p = kzalloc(size, GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+	if (p)
+		ksm_profile_bytes += size;
+	return p;
+}
+
+/* The first chunk that is not before @index. */
+static struct chunk *chunk_from(struct profile *p, unsigned long index)
+{
+	struct rb_node *node = p->chunks.rb_node;
+	struct chunk *found = NULL;
+
+	while (node) {
+		struct chunk *c = rb_entry(node, struct chunk, node);
+
+		if (c->index >= index) {
+			found = c;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
+static struct chunk *chunk_at(struct profile *p, unsigned long index)
+{
+	struct rb_node **link = &p->chunks.rb_node, *parent = NULL;
+	struct chunk *c;
+
+	while (*link) {
+		parent = *link;
+		c = rb_entry(parent, struct chunk, node);
+		if (c->index == index)
+			return c;
+		link = index < c->index ? &parent->rb_left : &parent->rb_right;
+	}
+	c = get_bytes(sizeof(*c));
+	if (!c)
+		return NULL;
+	c->index = index;
+	rb_link_node(&c->node, parent, link);
+	rb_insert_color(&c->node, &p->chunks);
+	return c;
+}
+
+static void set_page(struct profile *p, unsigned long page)
+{
+	struct chunk *c = chunk_at(p, page / CHUNK_PAGES);
+
+	if (c)
+		__set_bit(page % CHUNK_PAGES, c->bits);
+	else
+		ksm_profile_refused++;
+}
+
+/*
+ * The first run of pages of the set between *@from and *@to. It is cut at the
+ * end of a chunk, and goes on behind it.
+ */
+static bool next_run(struct profile *p, unsigned long *from, unsigned long *to)
+{
+	struct chunk *c = chunk_from(p, *from / CHUNK_PAGES);
+	unsigned long base, bit;
+
+	for (; c; c = rb_entry_safe(rb_next(&c->node), struct chunk, node)) {
+		base = c->index * CHUNK_PAGES;
+		if (base >= *to)
+			return false;
+		bit = find_next_bit(c->bits, CHUNK_PAGES,
+				    *from > base ? *from - base : 0);
+		if (bit == CHUNK_PAGES)
+			continue;
+		if (base + bit >= *to)
+			return false;
+		*from = base + bit;
+		*to = min(*to, base + find_next_zero_bit(c->bits, CHUNK_PAGES, bit));
+		return true;
+	}
+	return false;
+}
+
+static void empty(struct profile *p)
+{
+	struct chunk *c, *next;
+
+	rbtree_postorder_for_each_entry_safe(c, next, &p->chunks, node) {
+		kfree(c);
+		ksm_profile_bytes -= sizeof(*c);
+	}
+	p->chunks = RB_ROOT;
+}
+
+static unsigned int app_hash(const char *app)
+{
+	return full_name_hash(NULL, app, strlen(app));
+}
+
+static struct profile *find_app(const char *app)
+{
+	struct profile *p;
+
+	hash_for_each_possible(apps, p, node, app_hash(app))
+		if (!strcmp(p->app, app))
+			return p;
+	return NULL;
+}
+
+static struct profile *get_app(const char *app)
+{
+	struct profile *p = find_app(app);
+
+	if (p)
+		return p;
+	p = get_bytes(sizeof(*p));
+	if (!p) {
+		ksm_profile_refused++;
+		return NULL;
+	}
+	strscpy(p->app, app);
+	hash_add(apps, &p->node, app_hash(app));
+	return p;
+}
+
+static void clear_all(void)
+{
+	struct hlist_node *next;
+	struct profile *p;
+	int i;
+
+	/* The scan that is under way goes on with all pages. */
+	scan_profile = NULL;
+	scan_whole = false;
+	empty(&global);
+	hash_for_each_safe(apps, i, next, p, node) {
+		empty(p);
+		hash_del(&p->node);
+		kfree(p);
+		ksm_profile_bytes -= sizeof(*p);
+	}
+}
+
+/* --- for ksmd ------------------------------------------------------------- */
+
+/* Choose what the scan of a process goes by. */
+void ksm_profile_begin(const char *app)
+{
+	enum ksm_scope scope = READ_ONCE(ksm_scope);
+	struct profile *p;
+
+	mutex_lock(&profile_mutex);
+	scan_profile = NULL;
+	if (scope != KSM_SCOPE_ALL && !READ_ONCE(ksm_learning)) {
+		p = find_app(app);
+		if (p && p->known)
+			scan_profile = scope == KSM_SCOPE_APP ? p : &global;
+	}
+	scan_whole = !scan_profile;
+	mutex_unlock(&profile_mutex);
+}
+
+/* All of a process was scanned, one page after the other or by its profile. */
+void ksm_profile_end(const char *app)
+{
+	struct profile *p;
+
+	mutex_lock(&profile_mutex);
+	if (scan_whole) {
+		p = get_app(app);
+		if (p)
+			p->known = true;
+	}
+	scan_profile = NULL;
+	mutex_unlock(&profile_mutex);
+}
+
+/*
+ * Was the region made after the fork? Fork gives a region that holds private
+ * pages an anon_vma below its parent's; one that comes later is a root itself.
+ */
+static bool is_new_region(struct vm_area_struct *vma)
+{
+	return vma->anon_vma && vma->anon_vma->root == vma->anon_vma;
+}
+
+/**
+ * ksm_profile_next() - find what is to be scanned next
+ * @vma: the region; the mmap lock of its process is held
+ * @forked: is it that of a process that has executed nothing since its fork?
+ * @addr: from where on; set to where it begins
+ * @end: where the region ends; set to where what is to be scanned does
+ *
+ * Return: false if nothing is left in the region.
+ */
+bool ksm_profile_next(struct vm_area_struct *vma, bool forked,
+		      unsigned long *addr, unsigned long *end)
+{
+	unsigned long from, to;
+	bool found = true;
+
+	if (READ_ONCE(ksm_scope) == KSM_SCOPE_ALL)
+		return true;
+	if (forked && !READ_ONCE(ksm_scan_new_regions) && is_new_region(vma))
+		return false;
+	from = *addr >> PAGE_SHIFT;
+	to = *end >> PAGE_SHIFT;
+	mutex_lock(&profile_mutex);
+	if (scan_profile)
+		found = next_run(scan_profile, &from, &to);
+	mutex_unlock(&profile_mutex);
+	*addr = from << PAGE_SHIFT;
+	*end = to << PAGE_SHIFT;
+	return found;
+}
+
+/* A page of this application has merged at this address. */
+void ksm_profile_merged(const char *app, unsigned long addr)
+{
+	struct profile *p;
+
+	mutex_lock(&profile_mutex);
+	set_page(&global, addr >> PAGE_SHIFT);
+	p = get_app(app);
+	if (p)
+		set_page(p, addr >> PAGE_SHIFT);
+	mutex_unlock(&profile_mutex);
+}
+
+/* --- for user space ------------------------------------------------------- */
+
+/* The window of a text that a read is to have. */
+struct window {
+	char *buf;
+	loff_t off;		/* of the window in the text */
+	size_t count;
+	loff_t pos;		/* of the text that was made so far */
+};
+
+#define LINE_LEN	(2 * 2 * sizeof(long) + KSM_APP_LEN * 4 + 16)
+
+/* Returns whether the window is full. */
+static bool put_line(struct window *w, const char *line)
+{
+	loff_t len = strlen(line), from, to;
+
+	from = max(w->off, w->pos);
+	to = min(w->off + (loff_t)w->count, w->pos + len);
+	if (from < to)
+		memcpy(w->buf + (from - w->off), line + (from - w->pos), to - from);
+	w->pos += len;
+	return w->pos >= w->off + (loff_t)w->count;
+}
+
+static bool put_profile(struct window *w, struct profile *p, const char *word,
+			const char *name)
+{
+	unsigned long from = 0, to = ULONG_MAX >> PAGE_SHIFT;
+	char line[LINE_LEN];
+
+	while (next_run(p, &from, &to)) {
+		snprintf(line, sizeof(line), "%s %lx-%lx%s%s\n", word,
+			 from << PAGE_SHIFT, to << PAGE_SHIFT,
+			 *name ? " " : "", name);
+		if (put_line(w, line))
+			return true;
+		from = to;
+		to = ULONG_MAX >> PAGE_SHIFT;
+		cond_resched();
+	}
+	return false;
+}
+
+/* Names may hold anything but a NUL. */
+static void escape(const char *app, char *out)
+{
+	for (; *app; app++) {
+		if (isascii(*app) && isgraph(*app) && *app != '\\')
+			*out++ = *app;
+		else
+			out += sprintf(out, "\\x%02x", (unsigned char)*app);
+	}
+	*out = 0;
+}
+
+/**
+ * ksm_profile_read() - all profiles as text
+ * @buf: where to
+ * @off: from which byte of the text on
+ * @count: how many
+ *
+ * The text is made anew for each read: what changes meanwhile may show.
+ *
+ * Return: the number of bytes, 0 at the end of the text.
+ */
+ssize_t ksm_profile_read(char *buf, loff_t off, size_t count)
+{
+	struct window w = { .buf = buf, .off = off, .count = count };
+	char line[LINE_LEN], name[KSM_APP_LEN * 4 + 1];
+	struct profile *p;
+	int i;
+
+	mutex_lock(&profile_mutex);
+	if (put_profile(&w, &global, "global", ""))
+		goto out;
+	hash_for_each(apps, i, p, node) {
+		escape(p->app, name);
+		if (p->known) {
+			snprintf(line, sizeof(line), "known %s\n", name);
+			if (put_line(&w, line))
+				goto out;
+		}
+		if (put_profile(&w, p, "app", name))
+			goto out;
+	}
+out:
+	mutex_unlock(&profile_mutex);
+	if (w.pos <= off)
+		return 0;
+	return min_t(loff_t, w.pos - off, count);
+}
+
+static int parse_name(char *text, char *app)
+{
+	char name[KSM_APP_LEN * 4 + 1];
+
+	if (strscpy(name, text) < 0)
+		return -EINVAL;
+	string_unescape_inplace(name, UNESCAPE_ANY);
+	if (!*name || strscpy_pad(app, name, KSM_APP_LEN) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+/* Two hexadecimal addresses of pages with a hyphen between; what follows them. */
+static char *parse_range(char *text, unsigned long *from, unsigned long *to)
+{
+	char *hyphen = strchr(text, '-'), *rest;
+
+	if (!hyphen)
+		return NULL;
+	*hyphen = 0;
+	rest = hyphen + 1;
+	while (isxdigit(*rest))
+		rest++;
+	if (*rest) {
+		if (*rest != ' ')
+			return NULL;
+		*rest++ = 0;
+	}
+	if (kstrtoul(text, 16, from) || kstrtoul(hyphen + 1, 16, to))
+		return NULL;
+	if (!PAGE_ALIGNED(*from) || !PAGE_ALIGNED(*to) || *from >= *to ||
+	    *to > TASK_SIZE_MAX)
+		return NULL;
+	return rest;
+}
+
+static int set_range(struct profile *p, unsigned long from, unsigned long to)
+{
+	unsigned long page = from >> PAGE_SHIFT, n;
+	struct chunk *c;
+
+	to >>= PAGE_SHIFT;
+	for (; page < to; page += n) {
+		n = min(CHUNK_PAGES - page % CHUNK_PAGES, to - page);
+		c = chunk_at(p, page / CHUNK_PAGES);
+		if (!c)
+			return -ENOSPC;
+		bitmap_set(c->bits, page % CHUNK_PAGES, n);
+	}
+	return 0;
+}
+
+static int write_line(char *line)
+{
+	unsigned long from, to;
+	char app[KSM_APP_LEN];
+	struct profile *p;
+	char *rest;
+
+	if (!*line)
+		return 0;
+	if (!strcmp(line, "clear")) {
+		clear_all();
+		return 0;
+	}
+	if (!strncmp(line, "global ", 7)) {
+		rest = parse_range(line + 7, &from, &to);
+		if (!rest || *rest)
+			return -EINVAL;
+		return set_range(&global, from, to);
+	}
+	if (!strncmp(line, "known ", 6)) {
+		if (parse_name(line + 6, app))
+			return -EINVAL;
+		p = get_app(app);
+		if (!p)
+			return -ENOSPC;
+		p->known = true;
+		return 0;
+	}
+	if (!strncmp(line, "app ", 4)) {
+		rest = parse_range(line + 4, &from, &to);
+		if (!rest || parse_name(rest, app))
+			return -EINVAL;
+		p = get_app(app);
+		return p ? set_range(p, from, to) : -ENOSPC;
+	}
+	return -EINVAL;
+}
+
+/**
+ * ksm_profile_write() - add to profiles what was read from them before
+ * @buf: lines, ended by a NUL; changed
+ * @count: their length
+ *
+ * A line is `global FROM-TO`, `app FROM-TO NAME`, `known NAME`, or `clear`. A
+ * write may be a part of a longer text: what follows its last newline is left
+ * to the next write, if there is a newline at all.
+ *
+ * Return: the number of bytes that were used, or -errno: of the lines before a
+ * bad one all are in force.
+ */
+ssize_t ksm_profile_write(char *buf, size_t count)
+{
+	char *line = buf, *last = strrchr(buf, '\n'), *end;
+	int err = 0;
+
+	if (last)
+		last[1] = 0;
+	if (strlen(buf) != (last ? last + 1 - buf : count))
+		return -EINVAL;	/* a NUL in it */
+	mutex_lock(&profile_mutex);
+	while (!err && *line) {
+		end = strchrnul(line, '\n');
+		if (*end)
+			*end++ = 0;
+		err = write_line(line);
+		line = end;
+		cond_resched();
+	}
+	mutex_unlock(&profile_mutex);
+	return err ?: last ? last + 1 - buf : count;
+}
+
+#include "tests/profile-kunit.h"

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Selective merging: which processes are dormant.
+ *
+ * A process is dormant for as long as there is a reason: it was written to
+ * /proc/PID/ksm_dormant, all its threads are frozen by cgroup v2's freezer, or
+ * its oom_score_adj has reached a threshold. ksmd scans it once, and no more
+ * until it has been active:
+ *
+ *	active --reason--> waiting --begin--> scanning --end--> scanned
+ *	   ^                  |                   |                |
+ *	   +----- last reason goes, or thawed ----+----------------+
+ *
+ * The reason is a hint, and so is all of this: nothing here stops a process
+ * from running. ksmd compares pages after it has write-protected them, as ever.
+ * What is lost by a wrong hint is time, or a merge.
+ *
+ * States are part of KSM's slots: who has none has no mergeable memory. They are
+ * changed under ksm_mmlist_lock, and what a reason depends on is looked at under
+ * it too, so that of two who look at the same time the later one is right. ksmd
+ * reads states of slots that it holds without.
+ */
+#define pr_fmt(fmt) "ksm: " fmt
+
+#include <linux/cgroup.h>
+#include <linux/mm.h>
+#include <linux/oom.h>
+#include <linux/sched/coredump.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "internal.h"
+
+DEFINE_STATIC_KEY_FALSE(ksm_selective_key);
+/* Changed under ksm_thread_mutex. */
+bool ksm_selective_on;
+
+/* Somebody is waiting to be scanned, or has exited. */
+static bool work;
+
+/* Dormant from here on; no oom_score_adj is above 1000. */
+int ksm_dormant_oom_score_adj = OOM_SCORE_ADJ_MAX + 1;
+
+/* Written by ksmd alone. */
+unsigned long ksm_dormant_scans;
+unsigned long ksm_dormant_scans_left;
+
+/* --- the states ----------------------------------------------------------- */
+
+/* Returns whether there is something to scan that was not there before. */
+static bool state_set(unsigned int *state, unsigned int reason)
+{
+	bool again = !(*state & KSM_DORMANT);
+
+	if (*state & reason)
+		return false;
+	/* Who is frozen was running, also if there were other reasons. */
+	if (reason == KSM_DORMANT_FROZEN)
+		again = true;
+	if (again)
+		*state &= ~(KSM_SCANNING | KSM_SCANNED);
+	*state |= reason;
+	return again;
+}
+
+/* Returns the same: what is left may be reason enough. */
+static bool state_clear(unsigned int *state, unsigned int reason)
+{
+	if (!(*state & reason))
+		return false;
+	*state &= ~reason;
+	if (reason == KSM_DORMANT_FROZEN || !(*state & KSM_DORMANT))
+		*state &= ~(KSM_SCANNING | KSM_SCANNED);
+	return (*state & KSM_DORMANT) &&
+	       !(*state & (KSM_SCANNING | KSM_SCANNED));
+}
+
+static bool state_begin(unsigned int *state)
+{
+	if (!(*state & KSM_DORMANT) || (*state & KSM_SCANNED))
+		return false;
+	*state |= KSM_SCANNING;
+	return true;
+}
+
+/* Returns false if it woke meanwhile, even if it is dormant again. */
+static bool state_end(unsigned int *state)
+{
+	if (!(*state & KSM_SCANNING))
+		return false;
+	*state ^= KSM_SCANNING | KSM_SCANNED;
+	return true;
+}
+
+/* What was merged is not merged any more, or what was learned is to be again. */
+static bool state_forget(unsigned int *state)
+{
+	*state &= ~(KSM_SCANNING | KSM_SCANNED);
+	return *state & KSM_DORMANT;
+}
+
+/* --- for ksmd, which holds ksm_thread_mutex ------------------------------- */
+
+/* Is this one to be scanned, from its first page on? */
+bool __ksm_selective_begin(struct ksm_selective *s)
+{
+	return state_begin(&s->state);
+}
+
+/* All of it has been scanned, if it has not woken. */
+bool __ksm_selective_end(struct ksm_selective *s)
+{
+	return state_end(&s->state);
+}
+
+/* Scan it again if it is dormant. */
+void __ksm_selective_forget(struct ksm_selective *s)
+{
+	if (state_forget(&s->state))
+		WRITE_ONCE(work, true);
+}
+
+void ksm_selective_poke(void)
+{
+	/*
+	 * ksmd clears it and then looks at the states; here the state has
+	 * changed before. Both with a full barrier: one sees the other.
+	 */
+	xchg(&work, true);
+	ksm_selective_wake();
+}
+
+bool ksm_selective_work(void)
+{
+	return READ_ONCE(work);
+}
+
+void ksm_selective_begin_round(void)
+{
+	xchg(&work, false);
+}
+
+/* --- reasons -------------------------------------------------------------- */
+
+/* The caller is in an RCU read-side critical section. */
+static bool group_frozen(struct task_struct *task)
+{
+	struct task_struct *t;
+
+	if (!test_bit(CGRP_FREEZE, &task_dfl_cgroup(task)->flags))
+		return false;
+	for_each_thread(task, t)
+		if (!cgroup_task_frozen(t) && !(t->flags & PF_EXITING))
+			return false;
+	return true;
+}
+
+static bool oom_dormant(struct task_struct *task)
+{
+	return task->signal->oom_score_adj >= READ_ONCE(ksm_dormant_oom_score_adj);
+}
+
+static bool change(struct ksm_selective *s, struct task_struct *task,
+		   unsigned int reason, bool dormant)
+{
+	if (!dormant)
+		return state_clear(&s->state, reason);
+	/* A name that is being changed may be cut, but has an end. */
+	strscpy_pad(s->app, task->group_leader->comm, sizeof(s->app));
+	s->state &= ~KSM_FORKED;
+	if (task->group_leader->flags & PF_FORKNOEXEC)
+		s->state |= KSM_FORKED;
+	return state_set(&s->state, reason);
+}
+
+/*
+ * Look at reasons of a task that has this mm, and cannot lose it.
+ * KSM_DORMANT_WRITTEN is to become what @written says.
+ */
+static int look(struct mm_struct *mm, struct task_struct *task,
+		unsigned int reasons, bool written)
+{
+	struct ksm_selective *s = ksm_selective_lock(mm);
+	bool again = false;
+
+	if (!s)
+		return -EINVAL;
+	rcu_read_lock();
+	if (reasons & KSM_DORMANT_WRITTEN)
+		again |= change(s, task, KSM_DORMANT_WRITTEN, written);
+	if (reasons & KSM_DORMANT_FROZEN)
+		again |= change(s, task, KSM_DORMANT_FROZEN, group_frozen(task));
+	if (reasons & KSM_DORMANT_OOM)
+		again |= change(s, task, KSM_DORMANT_OOM, oom_dormant(task));
+	rcu_read_unlock();
+	ksm_selective_unlock();
+	if (again && ksm_selective())
+		ksm_selective_poke();
+	return 0;
+}
+
+static int look_at_task(struct task_struct *task, unsigned int reasons,
+			bool written)
+{
+	struct task_struct *t = find_lock_task_mm(task);
+	int err = -EINVAL;
+
+	if (!t)
+		return -ESRCH;
+	if (!(t->flags & PF_KTHREAD))
+		err = look(t->mm, t, reasons, written);
+	task_unlock(t);
+	return err;
+}
+
+void __ksm_selective_frozen(void)
+{
+	struct mm_struct *mm = current->mm;
+
+	/* Most have nothing to merge: do not look at all their threads. */
+	if (mm && test_bit(MMF_VM_MERGEABLE, &mm->flags))
+		look(mm, current, KSM_DORMANT_FROZEN, false);
+}
+
+void __ksm_selective_oom(struct task_struct *task)
+{
+	look_at_task(task, KSM_DORMANT_OOM, false);
+}
+
+/**
+ * ksm_selective_set_written() - say that a process is dormant, or active again
+ * @task: the process
+ * @dormant: which
+ *
+ * Return: 0, -ESRCH if it has no memory (any more), -EINVAL if no page of it may
+ * be merged.
+ */
+int ksm_selective_set_written(struct task_struct *task, bool dormant)
+{
+	return look_at_task(task, KSM_DORMANT_WRITTEN, dormant);
+}
+
+bool ksm_selective_written(struct mm_struct *mm)
+{
+	struct ksm_selective *s = ksm_selective_lock(mm);
+	bool written;
+
+	if (!s)
+		return false;
+	written = s->state & KSM_DORMANT_WRITTEN;
+	ksm_selective_unlock();
+	return written;
+}
+
+/* Reasons that came before the policy, or before the threshold. */
+void ksm_selective_look_again(void)
+{
+	struct task_struct *p;
+
+	rcu_read_lock();
+	for_each_process(p)
+		if (!(p->flags & PF_KTHREAD))
+			look_at_task(p, KSM_DORMANT_FROZEN | KSM_DORMANT_OOM, false);
+	rcu_read_unlock();
+}
+
+void __ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
+{
+	struct ksm_selective *found = ksm_selective_lock(mm), s;
+
+	if (!found)
+		return;
+	s = *found;
+	ksm_selective_unlock();
+	seq_printf(m, "ksm_dormant_written %d\n", !!(s.state & KSM_DORMANT_WRITTEN));
+	seq_printf(m, "ksm_dormant_frozen %d\n", !!(s.state & KSM_DORMANT_FROZEN));
+	seq_printf(m, "ksm_dormant_oom %d\n", !!(s.state & KSM_DORMANT_OOM));
+	seq_printf(m, "ksm_scanned %d\n", !!(s.state & KSM_SCANNED));
+	seq_printf(m, "ksm_scans %lu\n", s.scans);
+	seq_printf(m, "ksm_scans_left %lu\n", s.scans_left);
+	seq_printf(m, "ksm_pages_scanned %lu\n", s.pages_scanned);
+}
+
+#include "tests/state-kunit.h"

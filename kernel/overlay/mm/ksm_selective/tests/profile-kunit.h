@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selective merging: tests of sets of pages and of their text. Included at the
+ * end of profile.c, so that its statics can be tested.
+ */
+#ifdef CONFIG_KSM_SELECTIVE_KUNIT_TEST
+
+#ifndef _MM_KSM_SELECTIVE_PROFILE_KUNIT_H
+#define _MM_KSM_SELECTIVE_PROFILE_KUNIT_H
+
+#include <kunit/test.h>
+
+/* Every page that was set is found, in order, and no other. */
+static void ksm_test_runs(struct kunit *test)
+{
+	static const unsigned long pages[] = {
+		3, 4, 5, 510, 511, 512, 513, 5000, 1UL << 30, (1UL << 30) + 1,
+	};
+	unsigned long from = 0, to, page, i, n = 0, was = ksm_profile_bytes;
+	struct profile p = {};
+
+	to = 1UL << 31;
+	KUNIT_EXPECT_FALSE(test, next_run(&p, &from, &to));
+	/* backwards, to see them sorted */
+	for (i = ARRAY_SIZE(pages); i--; )
+		set_page(&p, pages[i]);
+	set_page(&p, 5);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes - was, 4 * sizeof(struct chunk));
+
+	for (; next_run(&p, &from, &to); from = to, to = 1UL << 31)
+		for (page = from; page < to; page++)
+			KUNIT_EXPECT_EQ(test, page, pages[n++]);
+	KUNIT_EXPECT_EQ(test, n, ARRAY_SIZE(pages));
+
+	/* cut at both ends */
+	from = 4;
+	to = 5;
+	KUNIT_EXPECT_TRUE(test, next_run(&p, &from, &to));
+	KUNIT_EXPECT_EQ(test, from, 4);
+	KUNIT_EXPECT_EQ(test, to, 5);
+	from = 6;
+	to = 510;
+	KUNIT_EXPECT_FALSE(test, next_run(&p, &from, &to));
+	from = 514;
+	to = 5000;
+	KUNIT_EXPECT_FALSE(test, next_run(&p, &from, &to));
+
+	empty(&p);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, was);
+}
+
+/* No more is kept than is allowed, and what is refused is counted. */
+static void ksm_test_bound(struct kunit *test)
+{
+	unsigned long max = ksm_profile_max_bytes, refused = ksm_profile_refused;
+	unsigned long from = 0, to = ULONG_MAX >> PAGE_SHIFT;
+	struct profile p = {};
+	int i;
+
+	ksm_profile_max_bytes = ksm_profile_bytes + 2 * sizeof(struct chunk);
+	for (i = 0; i < 5; i++)
+		set_page(&p, i * CHUNK_PAGES);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, ksm_profile_max_bytes);
+	KUNIT_EXPECT_EQ(test, ksm_profile_refused - refused, 3);
+	KUNIT_EXPECT_EQ(test, set_range(&p, 0, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, set_range(&p, 0, 8UL << 20), -ENOSPC);
+	KUNIT_EXPECT_TRUE(test, next_run(&p, &from, &to));
+	empty(&p);
+	ksm_profile_max_bytes = max;
+	ksm_profile_refused = refused;
+}
+
+static ssize_t write_text(const char *text)
+{
+	char buf[256];
+
+	strscpy(buf, text);
+	return ksm_profile_write(buf, strlen(buf));
+}
+
+/* What is read can be written, and is then read again; at any size of reads. */
+static void ksm_test_text(struct kunit *test)
+{
+	static const char text[] =
+		"global 10000-12000\n"
+		"global 7f0000000000-7f0000003000\n"
+		"known a\\x20b\n"
+		"app 10000-11000 a\\x20b\n";
+	char out[256];
+	size_t step, n;
+	ssize_t len;
+
+	KUNIT_ASSERT_EQ(test, ksm_profile_bytes, 0);	/* at boot, before all others */
+	KUNIT_EXPECT_EQ(test, write_text(text), strlen(text));
+	KUNIT_EXPECT_NOT_NULL(test, find_app("a b"));
+	for (step = 1; step < sizeof(out); step += 13) {
+		memset(out, 0, sizeof(out));
+		for (n = 0; n + step < sizeof(out); n += len) {
+			len = ksm_profile_read(out + n, n, step);
+			KUNIT_ASSERT_GE(test, len, 0);
+			KUNIT_ASSERT_LE(test, len, step);
+			if (!len)
+				break;
+		}
+		KUNIT_EXPECT_STREQ(test, out, text);
+	}
+	KUNIT_EXPECT_EQ(test, write_text("clear\n"), 6);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
+	KUNIT_EXPECT_EQ(test, write_text(out), strlen(text));
+	memset(out, 0, sizeof(out));
+	ksm_profile_read(out, 0, sizeof(out) - 1);
+	KUNIT_EXPECT_STREQ(test, out, text);
+	write_text("clear");
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
+}
+
+/* What is no profile is refused, and adds nothing. */
+static void ksm_test_bad_text(struct kunit *test)
+{
+	static const char *const bad[] = {
+		"global", "global ", "global 1000", "global 1000-", "global -2000",
+		"global 2000-1000\n", "global 1000-1000", "global 1001-2000",
+		"global 1000-2001", "global 1000-2000 x", "global 1000-2000x",
+		"global 1000-ffffffffffffffff000", "global 1000-fffffffffffff000",
+		"app 1000-2000", "app 1000-2000 ", "app x-y z", "known", "known ",
+		"known a_name_that_is_too_long", "clean", "clear all", "globals 1000-2000",
+	};
+	int i;
+
+	KUNIT_ASSERT_EQ(test, ksm_profile_bytes, 0);
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		KUNIT_EXPECT_EQ_MSG(test, write_text(bad[i]), -EINVAL, "'%s'", bad[i]);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
+	/* the part of a line that ends in the next write */
+	KUNIT_EXPECT_EQ(test, write_text("global 1000-2000\nglob"), 17);
+	write_text("clear");
+}
+
+static struct kunit_case ksm_profile_cases[] = {
+	KUNIT_CASE(ksm_test_runs),
+	KUNIT_CASE(ksm_test_bound),
+	KUNIT_CASE(ksm_test_text),
+	KUNIT_CASE(ksm_test_bad_text),
+	{}
+};
+
+static struct kunit_suite ksm_profile_suite = {
+	.name = "ksm_selective_profile",
+	.test_cases = ksm_profile_cases,
+};
+
+kunit_test_suite(ksm_profile_suite);
+
+#endif
+#endif
