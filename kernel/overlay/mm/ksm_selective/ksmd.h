@@ -413,6 +413,48 @@ static struct ksm_rmap_item *scan_mm(struct ksm_mm_slot *mm_slot,
 	return NULL;
 }
 
+/* Is there a page at the address that merging has put there? */
+static bool still_merged(struct mm_struct *mm, unsigned long addr)
+{
+	struct vm_area_struct *vma = find_mergeable_vma(mm, addr);
+	struct folio_walk fw;
+	struct folio *folio;
+	bool merged;
+
+	if (!vma)
+		return false;
+	folio = folio_walk_start(&fw, vma, addr, 0);
+	if (!folio)
+		return false;
+	merged = folio_test_ksm(folio);
+	folio_walk_end(&fw, vma);
+	return merged;
+}
+
+/*
+ * A scan was left. What waits behind the cursor is found again by the next one,
+ * but who is always left before that would gather items of pages that are gone.
+ */
+static void drop_gone(struct mm_struct *mm)
+{
+	struct ksm_rmap_item *rmap_item;
+
+	if (ksm_test_exit(mm) ||
+	    mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES))
+		return;
+	while ((rmap_item = *ksm_scan.rmap_list)) {
+		if ((rmap_item->address & STABLE_FLAG) &&
+		    still_merged(mm, rmap_item->address & PAGE_MASK)) {
+			ksm_scan.rmap_list = &rmap_item->rmap_list;
+			continue;
+		}
+		*ksm_scan.rmap_list = rmap_item->rmap_list;
+		remove_rmap_item_from_tree(rmap_item);
+		free_rmap_item(rmap_item);
+		cond_resched();
+	}
+}
+
 /* There is no more of the process at the cursor, or it has woken or exited. */
 static void end_scan(struct ksm_mm_slot *mm_slot)
 {
@@ -422,6 +464,7 @@ static void end_scan(struct ksm_mm_slot *mm_slot)
 	ended = __ksm_selective_end(&mm_slot->selective);
 	spin_unlock(&ksm_mmlist_lock);
 	if (!ended) {
+		drop_gone(mm_slot->slot.mm);
 		mm_slot->selective.scans_left++;
 		ksm_dormant_scans_left++;
 		return;
@@ -456,7 +499,7 @@ static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
 	struct ksm_rmap_item *rmap_item;
 	struct ksm_mm_slot *mm_slot;
 	struct mm_struct *mm;
-	bool exited;
+	bool exited, more;
 
 	rmap_item = next_twin(page);
 	if (rmap_item)
@@ -484,7 +527,12 @@ static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
 		if (exited)
 			mmdrop(mm);
 		cond_resched();
-	} while (next_slot());
+		more = next_slot();
+		/*
+		 * One process at most before ksmd sleeps, also if it had no page:
+		 * next_slot() makes all CPUs work. The cursor stays.
+		 */
+	} while (more && exited && !freezing(current));
 	return NULL;
 }
 

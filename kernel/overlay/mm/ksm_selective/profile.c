@@ -63,6 +63,8 @@ static struct profile global;
 static struct profile *scan_profile;
 /* It has gone by all its pages from the first on. */
 static bool scan_whole;
+/* What was asked for when it began: all pages, also of regions after a fork. */
+static bool scan_all, scan_new;
 /* What all of the above takes, but for what is static. */
 unsigned long ksm_profile_bytes;
 
@@ -190,8 +192,12 @@ static struct profile *find_app(const char *app)
 
 static struct profile *get_app(const char *app)
 {
-	struct profile *p = find_app(app);
+	struct profile *p;
 
+	/* One without a name could not be written back, see parse_name(). */
+	if (!*app)
+		return NULL;
+	p = find_app(app);
 	if (p)
 		return p;
 	p = get_bytes(sizeof(*p));
@@ -230,9 +236,11 @@ void ksm_profile_begin(const char *app)
 	enum ksm_scope scope = READ_ONCE(ksm_scope);
 	struct profile *p;
 
+	scan_all = scope == KSM_SCOPE_ALL;
+	scan_new = READ_ONCE(ksm_scan_new_regions);
 	mutex_lock(&profile_mutex);
 	scan_profile = NULL;
-	if (scope != KSM_SCOPE_ALL && !READ_ONCE(ksm_learning)) {
+	if (!scan_all && !READ_ONCE(ksm_learning)) {
 		p = find_app(app);
 		if (p && p->known)
 			scan_profile = scope == KSM_SCOPE_APP ? p : &global;
@@ -280,9 +288,9 @@ bool ksm_profile_next(struct vm_area_struct *vma, bool forked,
 	unsigned long from, to;
 	bool found = true;
 
-	if (READ_ONCE(ksm_scope) == KSM_SCOPE_ALL)
+	if (scan_all)
 		return true;
-	if (forked && !READ_ONCE(ksm_scan_new_regions) && is_new_region(vma))
+	if (forked && !scan_new && is_new_region(vma))
 		return false;
 	from = *addr >> PAGE_SHIFT;
 	to = *end >> PAGE_SHIFT;

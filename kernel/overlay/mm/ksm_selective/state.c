@@ -39,7 +39,7 @@ DEFINE_STATIC_KEY_FALSE(ksm_selective_key);
 bool ksm_selective_on;
 
 /* Somebody is waiting to be scanned, or has exited. */
-static bool work;
+static unsigned int work;	/* no bool: xchg() */
 
 /* Dormant from here on; no oom_score_adj is above 1000. */
 int ksm_dormant_oom_score_adj = OOM_SCORE_ADJ_MAX + 1;
@@ -120,7 +120,7 @@ bool __ksm_selective_end(struct ksm_selective *s)
 void __ksm_selective_forget(struct ksm_selective *s)
 {
 	if (state_forget(&s->state))
-		WRITE_ONCE(work, true);
+		WRITE_ONCE(work, 1);
 }
 
 void ksm_selective_poke(void)
@@ -129,7 +129,7 @@ void ksm_selective_poke(void)
 	 * ksmd clears it and then looks at the states; here the state has
 	 * changed before. Both with a full barrier: one sees the other.
 	 */
-	xchg(&work, true);
+	xchg(&work, 1);
 	ksm_selective_wake();
 }
 
@@ -140,7 +140,7 @@ bool ksm_selective_work(void)
 
 void ksm_selective_begin_round(void)
 {
-	xchg(&work, false);
+	xchg(&work, 0);
 }
 
 /* --- reasons -------------------------------------------------------------- */
