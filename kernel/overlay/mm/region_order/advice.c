@@ -146,18 +146,23 @@ vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
 }
 
 /**
- * __region_order_mmap() - the same for a region of a file
+ * __region_order_mmap() - what a region of a file turned out to be
  * @vma: the region, in no tree yet; its file has been asked
  *
- * Only then is it known what is mapped: a file system over another one maps the
- * other's file, and a driver makes the region special.
+ * It has the order of region_order_file_default(). But a file system over
+ * another one maps the other's file, and a driver makes the region special.
  */
 void __region_order_mmap(struct vm_area_struct *vma)
 {
-	if (region_order_file(vma->vm_file))
-		vm_flags_init(vma, __region_order_default(vma->vm_mm,
-							  PR_ORDER_FILE,
-							  vma->vm_flags));
+	vm_flags_t flags = vma->vm_flags;
+
+	if (flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
+		flags &= ~VM_ORDER_FLAGS;
+	else if (region_order_file(vma->vm_file))
+		flags = __region_order_default(vma->vm_mm, PR_ORDER_FILE,
+					       flags);
+	if (flags != vma->vm_flags)
+		vm_flags_init(vma, flags);
 }
 
 /**
@@ -185,9 +190,11 @@ unsigned long __region_order_area(struct file *file, unsigned long addr,
 	else if (flags & MAP_STACK)
 		kind = PR_ORDER_STACK;
 	order = __region_order_default(current->mm, kind, 0);
-	if (!VM_ORDER_LARGE(order) || (flags & MAP_FIXED))
+	/* as mainline, without a hint */
+	if (!VM_ORDER_LARGE(order) || addr || (flags & MAP_FIXED))
 		return 0;
 	if (file && (!S_ISREG(file_inode(file)->i_mode) ||
+		     IS_DAX(file_inode(file)) ||
 		     (file->f_op->get_unmapped_area &&
 		      file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 		      !shmem_mapping(file->f_mapping))))

@@ -16,6 +16,9 @@
  * the orders, and allocates by the policy of the region.
  */
 #include <linux/blk-cgroup.h>
+#include <linux/huge_mm.h>
+#include <linux/log2.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/region_order.h>
@@ -144,6 +147,26 @@ static pgoff_t pages_of_file(struct address_space *mapping)
 	return DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE);
 }
 
+/*
+ * The pages that may be read at once. They are locked meanwhile: in a small
+ * control group nothing would be left to reclaim for who reads them, say a loop
+ * device that swaps in as much again.
+ */
+static unsigned long most_pages(struct address_space *mapping)
+{
+	unsigned long limit = ULONG_MAX;
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *group = get_mem_cgroup_from_mm(current->mm), *memcg;
+
+	for (memcg = group; memcg && !mem_cgroup_is_root(memcg);
+	     memcg = parent_mem_cgroup(memcg))
+		limit = min3(limit, READ_ONCE(memcg->memory.max),
+			     READ_ONCE(memcg->memory.high));
+	mem_cgroup_put(group);
+#endif
+	return max(limit / 8, mapping_min_folio_nrpages(mapping));
+}
+
 /* Add a folio to the window; 0, -ENOMEM, -EEXIST */
 static int add_folio(struct readahead_control *ractl, struct window *w,
 		     pgoff_t index, int order)
@@ -214,10 +237,17 @@ static void read_window(struct file *file, struct address_space *mapping,
 			err = add_folio(&ractl, w, index, order);
 			/* A fault on such a block waits for it. */
 			if (err == -ENOMEM && w->waits && index != w->at)
-				goto out;
+				break;
 		} while (err == -ENOMEM && order-- > min_order);
-		if (err == -ENOMEM)
-			break;
+		if (err == -ENOMEM) {
+			if (!w->waits || index >= w->at || w->at >= w->end)
+				break;
+			/* This one has waited. */
+			read_pages(&ractl);
+			index = w->at;
+			ractl._index = index;
+			continue;
+		}
 		if (err) {
 			/* somebody was faster */
 			read_pages(&ractl);
@@ -227,7 +257,6 @@ static void read_window(struct file *file, struct address_space *mapping,
 		}
 		index += 1UL << order;
 	}
-out:
 	read_pages(&ractl);
 	filemap_invalidate_unlock_shared(mapping);
 	memalloc_nofs_restore(nofs);
@@ -261,16 +290,19 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 	struct file *file = vma->vm_file;
 	struct address_space *mapping = file->f_mapping;
 	vm_flags_t flags = vma->vm_flags;
-	unsigned long ra_pages = file->f_ra.ra_pages, nr;
+	unsigned long ra_pages = file->f_ra.ra_pages, most, nr;
 	pgoff_t pgoff = vmf->pgoff, block;
 	struct window w = {};
 	unsigned int misses;
+	bool again;
 	int order;
 
-	if (!mapping_large_folio_support(mapping))
+	if (!mapping_large_folio_support(mapping) ||
+	    vma_thp_disabled(vma, flags))
 		return false;
 
-	w.order = largest_order(vma, mapping);
+	most = most_pages(mapping);
+	w.order = min_t(int, largest_order(vma, mapping), ilog2(most));
 	nr = 1UL << w.order;
 	block = round_down(pgoff, nr);
 	w.start = block;
@@ -278,7 +310,7 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 	w.mark = w.end;
 
 	misses = READ_ONCE(file->f_ra.mmap_miss);
-	if (misses < MANY_MISSES * 10)
+	if (misses < MANY_MISSES * 10 && !(flags & VM_RAND_READ))
 		WRITE_ONCE(file->f_ra.mmap_miss, ++misses);
 	if (ra_pages && !(flags & VM_RAND_READ) &&
 	    ((flags & VM_SEQ_READ) || misses <= MANY_MISSES)) {
@@ -292,6 +324,11 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 			w.mark = w.end - nr;
 		}
 	}
+	if (w.end - w.start > most) {
+		w.start = block;
+		w.end = block + round_down(most, nr);
+		w.mark = w.end > block + nr ? w.end - nr : w.end;
+	}
 	clip(&w, vma, mapping);
 
 	order = order_around(mapping, pgoff, w.order, w.start,
@@ -302,7 +339,11 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 		w.folio = filemap_alloc_folio(mapping_gfp_mask(mapping) |
 					      __GFP_RETRY_MAYFAIL |
 					      __GFP_NOWARN, order);
-		if (!w.folio && __region_order_wait(vmf, order)) {
+		/* The caller's caller may need the file, whoever unmaps it. */
+		get_file(file);
+		again = !w.folio && __region_order_wait(vmf, order);
+		fput(file);
+		if (again) {
 			*fpin = REGION_ORDER_RETRY;
 			return true;
 		}
@@ -329,10 +370,11 @@ bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
 	struct file *file = vma->vm_file;
 	struct address_space *mapping = file->f_mapping;
 	struct window w = {};
-	unsigned long nr, size;
+	unsigned long most, nr, size;
 	pgoff_t far;
 
-	if (!mapping_large_folio_support(mapping))
+	if (!mapping_large_folio_support(mapping) ||
+	    vma_thp_disabled(vma, vma->vm_flags))
 		return false;
 	/* The bit is PG_reclaim too. */
 	if (folio_test_writeback(folio))
@@ -341,12 +383,15 @@ bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
 	if (blk_cgroup_congested())
 		return true;
 
-	w.order = largest_order(vma, mapping);
+	most = most_pages(mapping);
+	w.order = min_t(int, largest_order(vma, mapping), ilog2(most));
 	w.waits = vma->vm_flags & VM_ORDER_WAIT;
 	nr = 1UL << w.order;
 	size = round_up(max_t(unsigned long, nr, file->f_ra.ra_pages), nr);
-	far = vmf->pgoff + 2 * size;
-	w.start = next_hole(mapping, vmf->pgoff, far);
+	size = min(size, round_down(most, nr));
+	far = mapping_align_index(mapping, vmf->pgoff + 2 * size);
+	w.start = mapping_align_index(mapping,
+				      next_hole(mapping, vmf->pgoff, far));
 	/* all of it is here */
 	if (w.start == far)
 		return true;
@@ -413,6 +458,9 @@ bool __region_order_maps(struct vm_fault *vmf, struct folio *folio)
 
 	if (!region_order(vma->vm_flags) || !folio_test_large(folio) ||
 	    folio_test_has_hwpoisoned(folio))
+		return false;
+	/* No process has entries behind the end of a file. */
+	if (folio_next_index(folio) > pages_of_file(folio->mapping))
 		return false;
 	return !(vmf->flags & FAULT_FLAG_WRITE) || !vma->vm_ops->page_mkwrite;
 }

@@ -46,7 +46,20 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 	return __region_order_area(file, addr, len, pgoff, flags, vm_flags);
 }
 
-/* A new region of a file, after the file has said what it is. */
+/*
+ * The flags of a new region of a file, with the process's order: before the
+ * first try to merge it, which a region without a close() has alone.
+ */
+static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
+						   struct file *file,
+						   vm_flags_t vm_flags)
+{
+	if (likely(!mm->region_orders) || !region_order_file(file))
+		return vm_flags;
+	return region_order_default(mm, PR_ORDER_FILE, vm_flags);
+}
+
+/* The same region after the file has said what it is. */
 static inline void region_order_mmap(struct vm_area_struct *vma)
 {
 	if (unlikely(vma->vm_mm->region_orders))
@@ -139,6 +152,13 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  vm_flags_t vm_flags)
 {
 	return 0;
+}
+
+static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
+						   struct file *file,
+						   vm_flags_t vm_flags)
+{
+	return vm_flags;
 }
 
 static inline void region_order_mmap(struct vm_area_struct *vma)
