@@ -16,7 +16,6 @@
  * the orders, and allocates by the policy of the region.
  */
 #include <linux/blk-cgroup.h>
-#include <linux/huge_mm.h>
 #include <linux/log2.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
