@@ -111,33 +111,42 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
         .run(lab)
         .with_context(|| format!("the guest in mode {mode}"))
     };
-    let mut count = Count::default();
     // Beside each other: most tests keep one processor busy.
-    let outcomes: Vec<Result<Outcome>> = std::thread::scope(|scope| {
-        // None when the filter chooses the model's test alone.
-        let modes = MODES.iter().filter(|_| !chosen.is_empty());
-        let guests: Vec<_> = modes
-            .map(|&mode| {
-                let asked = steps(&chosen, mode);
-                let boot = &boot;
-                scope.spawn(move || boot(mode, asked, ""))
-            })
-            .collect();
-        guests
-            .into_iter()
-            .map(|guest| guest.join().expect("a guest's thread does not panic"))
-            .collect()
-    });
-    for (mode, outcome) in MODES.iter().zip(outcomes) {
-        let asked = steps(&chosen, mode);
-        let mut tests = verdicts(&outcome?, &asked);
+    let boot_all = |jobs: &[(&'static str, Vec<Step>)], again: &str| -> Vec<Result<Outcome>> {
+        std::thread::scope(|scope| {
+            let guests: Vec<_> = jobs
+                .iter()
+                .map(|(mode, steps)| scope.spawn(|| boot(mode, steps.clone(), again)))
+                .collect();
+            guests
+                .into_iter()
+                .map(|guest| guest.join().expect("a guest's thread does not panic"))
+                .collect()
+        })
+    };
+    // None when the filter chooses the model's test alone.
+    let modes = MODES.iter().filter(|_| !chosen.is_empty());
+    let jobs: Vec<_> = modes.map(|&mode| (mode, steps(&chosen, mode))).collect();
+    let mut found = Vec::new();
+    let mut doubts = Vec::new();
+    for (outcome, (mode, steps_taken)) in boot_all(&jobs, "").into_iter().zip(&jobs) {
+        let tests = verdicts(&outcome?, steps_taken);
         let doubtful = doubtful(&tests);
         if !doubtful.is_empty() {
             eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
-            let asked = steps(&doubtful, mode);
-            let again = boot(mode, asked.clone(), "-again")?;
-            second_look(&mut tests, verdicts(&again, &asked));
+            doubts.push((*mode, steps(&doubtful, mode)));
         }
+        found.push((*mode, tests));
+    }
+    for (outcome, (mode, steps_taken)) in boot_all(&doubts, "-again").into_iter().zip(&doubts) {
+        let (_, tests) = found
+            .iter_mut()
+            .find(|(of, _)| of == mode)
+            .expect("a mode in doubt was found in");
+        second_look(tests, verdicts(&outcome?, steps_taken));
+    }
+    let mut count = Count::default();
+    for (mode, tests) in found {
         for (_, test) in tests {
             count.add(test.verdict);
             print(mode, &test);
