@@ -4,8 +4,8 @@
  *
  * A region's order and policy are bits of its vm_flags, so that regions merge
  * only if they are equal in them, and split, mremap and fork keep them without
- * a line of code. Every hook begins with a test of a word that its caller has
- * just read. See Documentation/mm/region-order.rst.
+ * a line of code. Until somebody on the machine has asked for an order, a hook
+ * is a branch that is patched out. See Documentation/mm/region-order.rst.
  */
 #ifndef _LINUX_REGION_ORDER_H
 #define _LINUX_REGION_ORDER_H
@@ -13,6 +13,7 @@
 #include <linux/bits.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
+#include <linux/jump_label.h>
 #include <linux/mm_types.h>
 
 #include <uapi/linux/region_order.h>
@@ -32,9 +33,17 @@ struct vm_fault;
 #define VM_ORDER_LARGE(flags) \
 	(((flags) & VM_ORDER_MASK) > (1UL << VM_ORDER_SHIFT))
 
+DECLARE_STATIC_KEY_FALSE(region_order_key);
+
+/* Has anybody asked for an order since boot? If not, no mm or region has one. */
+static inline bool region_order_active(void)
+{
+	return static_branch_unlikely(&region_order_key);
+}
+
 static inline bool region_has_order(vm_flags_t flags)
 {
-	return unlikely(flags & VM_ORDER_MASK);
+	return region_order_active() && unlikely(flags & VM_ORDER_MASK);
 }
 
 /* Only for a region that has one. */
@@ -79,13 +88,15 @@ static inline int region_order_madvise(struct vm_area_struct *vma, int advice,
 static inline void region_order_mm_init(struct mm_struct *mm,
 					struct mm_struct *oldmm)
 {
-	mm->region_orders = oldmm ? oldmm->region_orders : 0;
+	if (region_order_active())
+		mm->region_orders = oldmm ? oldmm->region_orders : 0;
 }
 
 /* An exec that gives rights: the caller has no say in how its memory is had. */
 static inline void region_order_forget(struct mm_struct *mm)
 {
-	mm->region_orders = 0;
+	if (region_order_active())
+		mm->region_orders = 0;
 }
 
 /* The flags of a new region of a kind (PR_ORDER_*), with the process's order. */
@@ -93,7 +104,7 @@ static inline vm_flags_t region_order_default(struct mm_struct *mm,
 					      unsigned long kind,
 					      vm_flags_t vm_flags)
 {
-	if (likely(!mm->region_orders))
+	if (!region_order_active() || likely(!mm->region_orders))
 		return vm_flags;
 	return __region_order_default(mm, kind, vm_flags);
 }
@@ -118,7 +129,7 @@ static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 /* Reads bring pages of the region's size too, rather than the page of zeros. */
 static inline bool region_order_fills(struct vm_area_struct *vma)
 {
-	return unlikely(VM_ORDER_LARGE(vma->vm_flags));
+	return region_order_active() && unlikely(VM_ORDER_LARGE(vma->vm_flags));
 }
 
 /*
@@ -129,7 +140,8 @@ static inline bool region_order_fills(struct vm_area_struct *vma)
 static inline bool region_order_wait(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, int order)
 {
-	return unlikely(vma->vm_flags & VM_ORDER_WAIT) &&
+	return region_order_active() &&
+	       unlikely(vma->vm_flags & VM_ORDER_WAIT) &&
 	       __region_order_wait(vmf, order);
 }
 
@@ -154,7 +166,8 @@ static inline void region_order_got(struct vm_area_struct *vma, int order)
 static inline bool region_order_copy(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct folio *folio)
 {
-	return unlikely(vma->vm_flags & VM_ORDER_COPY) && folio &&
+	return region_order_active() &&
+	       unlikely(vma->vm_flags & VM_ORDER_COPY) && folio &&
 	       __region_order_copy(vmf, folio);
 }
 
@@ -162,7 +175,8 @@ static inline bool region_order_copy(struct vm_area_struct *vma,
 static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
 					 struct vm_fault *vmf)
 {
-	return unlikely(vma->vm_flags & VM_ORDER_COPY) &&
+	return region_order_active() &&
+	       unlikely(vma->vm_flags & VM_ORDER_COPY) &&
 	       __region_order_copy_pmd(vmf);
 }
 

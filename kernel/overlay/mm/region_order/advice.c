@@ -21,6 +21,9 @@
 #define KIND_SHIFT(kind)	(8 * __ffs(kind))
 #define KIND_BITS	(VM_ORDER_FLAGS >> VM_ORDER_SHIFT)
 
+/* Never switched off again: regions may have orders from then on. */
+DEFINE_STATIC_KEY_FALSE(region_order_key);
+
 static int advice_order(int advice)
 {
 	return advice >> MADV_ORDER_SHIFT;
@@ -36,13 +39,8 @@ static bool order_supported(int order)
 		BIT(order));
 }
 
-/**
- * __region_order_advice() - may this be given to madvise()?
- * @advice: all of it
- *
- * Return: if it is an advice about the order that this machine can follow.
- */
-bool __region_order_advice(int advice)
+/* Is that advice about an order, and can this machine follow it? */
+static bool advice_valid(int advice)
 {
 	int policy = advice & 0xff;
 
@@ -58,6 +56,24 @@ bool __region_order_advice(int advice)
 	if (policy && !advice_order(advice))
 		return false;
 	return order_supported(advice_order(advice));
+}
+
+/**
+ * __region_order_advice() - may this be given to madvise()?
+ * @advice: all of it
+ *
+ * The caller holds no lock, and is about to give the advice: the hooks are
+ * switched on.
+ *
+ * Return: if it is an advice about the order that this machine can follow.
+ */
+bool __region_order_advice(int advice)
+{
+	if (!advice_valid(advice))
+		return false;
+	if (!static_key_enabled(&region_order_key))
+		static_branch_enable(&region_order_key);
+	return true;
 }
 
 /* What an advice makes of a region's flags. */

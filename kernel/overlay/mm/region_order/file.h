@@ -41,7 +41,7 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  unsigned long len, unsigned long pgoff, unsigned long flags,
 		  vm_flags_t vm_flags)
 {
-	if (likely(!mm->region_orders))
+	if (!region_order_active() || likely(!mm->region_orders))
 		return 0;
 	return __region_order_area(file, addr, len, pgoff, flags, vm_flags);
 }
@@ -54,7 +54,8 @@ static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
 						   struct file *file,
 						   vm_flags_t vm_flags)
 {
-	if (likely(!mm->region_orders) || !region_order_file(file))
+	if (!region_order_active() || likely(!mm->region_orders) ||
+	    !region_order_file(file))
 		return vm_flags;
 	return region_order_default(mm, PR_ORDER_FILE, vm_flags);
 }
@@ -62,7 +63,7 @@ static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
 /* The same region after the file has said what it is. */
 static inline void region_order_mmap(struct vm_area_struct *vma)
 {
-	if (unlikely(vma->vm_mm->region_orders))
+	if (region_order_active() && unlikely(vma->vm_mm->region_orders))
 		__region_order_mmap(vma);
 }
 
@@ -128,13 +129,14 @@ static inline bool region_order_below(struct vm_area_struct *vma, int order)
 	       region_order(vma->vm_flags) < order;
 }
 
-/* A fault has mapped pages of a folio, its own among them. */
+/* A fault has mapped pages of a folio, its own among them if no prefault. */
 static inline void region_order_mapped(struct vm_area_struct *vma,
 				       struct vm_fault *vmf,
 				       struct folio *folio, struct page *page,
-				       unsigned int nr, unsigned long addr)
+				       unsigned int nr, unsigned long addr,
+				       bool prefault)
 {
-	if (region_has_order(vma->vm_flags))
+	if (region_has_order(vma->vm_flags) && !prefault)
 		__region_order_mapped(vmf, folio, page, nr, addr);
 }
 
@@ -210,7 +212,8 @@ static inline bool region_order_below(struct vm_area_struct *vma, int order)
 static inline void region_order_mapped(struct vm_area_struct *vma,
 				       struct vm_fault *vmf,
 				       struct folio *folio, struct page *page,
-				       unsigned int nr, unsigned long addr)
+				       unsigned int nr, unsigned long addr,
+				       bool prefault)
 {
 }
 
