@@ -23,7 +23,7 @@ bool costly;
 struct board *board;
 void (*after_each_case)(void);
 
-int case_seconds = 120;
+int case_seconds = 300;
 static const char *expected_mode;
 static int kmsg_fd = -1;
 
