@@ -181,23 +181,14 @@ void __region_order_mmap(struct vm_area_struct *vma)
 		vm_flags_init(vma, flags);
 }
 
-/**
- * __region_order_area() - an address for a new region of a process with orders
- * @file: what is to be mapped, or NULL
- * @addr: where the caller would like it
- * @len: of the region
- * @pgoff: where in the file
- * @flags: those of mmap()
- * @vm_flags: as far as they are known
- *
- * Return: an address that is aligned in the file and in memory alike, or 0 if
- * there is no order for that kind, no room, or a driver has its own rules.
+/*
+ * An address that is aligned in the file and in memory alike, or 0 if there is
+ * no order for that kind, no room, or a driver has rules of its own.
  */
-unsigned long __region_order_area(struct file *file, unsigned long addr,
-				  unsigned long len, unsigned long pgoff,
+static unsigned long aligned_area(struct file *file, unsigned long addr,
+				  unsigned long len, loff_t off,
 				  unsigned long flags, vm_flags_t vm_flags)
 {
-	loff_t off = (loff_t)pgoff << PAGE_SHIFT;
 	unsigned long kind = PR_ORDER_ANON, area = 0;
 	vm_flags_t order;
 
@@ -224,6 +215,33 @@ unsigned long __region_order_area(struct file *file, unsigned long addr,
 					       PAGE_SIZE << region_order(order),
 					       vm_flags);
 	return area;
+}
+
+/**
+ * __region_order_area() - an address for a new region of a process with orders
+ * @file: what is to be mapped, or NULL
+ * @addr: where the caller would like it
+ * @len: of the region
+ * @pgoff: where in the file
+ * @flags: those of mmap()
+ * @vm_flags: as far as they are known
+ *
+ * Return: what __get_unmapped_area() says, to which an address that is aligned
+ * is given as a fixed one.
+ */
+unsigned long __region_order_area(struct file *file, unsigned long addr,
+				  unsigned long len, unsigned long pgoff,
+				  unsigned long flags, vm_flags_t vm_flags)
+{
+	loff_t off = file ? (loff_t)pgoff << PAGE_SHIFT : 0;
+	unsigned long area;
+
+	area = aligned_area(file, addr, len, off, flags, vm_flags);
+	if (area) {
+		addr = area;
+		flags |= MAP_FIXED;
+	}
+	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
 }
 
 /**

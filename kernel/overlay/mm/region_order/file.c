@@ -467,9 +467,9 @@ bool __region_order_maps(struct vm_fault *vmf, struct folio *folio)
 /**
  * __region_order_mapped() - count what a fault has got out of the page cache
  * @vmf: the fault, in a region that has an order
- * @folio: what it mapped
- * @page: the first page of those that it mapped
- * @nr: how many, the one of the fault among them
+ * @folio: what it maps
+ * @page: the first page of those that it maps
+ * @nr: how many; nothing is counted if the one of the fault is not among them
  * @addr: where the first one is
  */
 void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
@@ -481,6 +481,8 @@ void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
 	vm_flags_t flags = vmf->vma->vm_flags;
 	int order;
 
+	if (!in_range(vmf->address, addr, nr * PAGE_SIZE))
+		return;
 	order = min_t(int, region_order(flags), folio_order(folio));
 	if (diff)
 		order = min_t(int, order, __ffs(diff));

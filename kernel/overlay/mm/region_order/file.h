@@ -35,15 +35,16 @@ void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
 			   struct page *page, unsigned int nr,
 			   unsigned long addr);
 
-/* Where a new region's pages are aligned as it asks for, or 0: anywhere. */
+/* Where mmap() puts a new region: if there is an order, its pages are aligned. */
 static inline unsigned long
 region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  unsigned long len, unsigned long pgoff, unsigned long flags,
 		  vm_flags_t vm_flags)
 {
-	if (!region_order_active() || likely(!mm->region_orders))
-		return 0;
-	return __region_order_area(file, addr, len, pgoff, flags, vm_flags);
+	if (region_order_active() && unlikely(mm->region_orders))
+		return __region_order_area(file, addr, len, pgoff, flags,
+					   vm_flags);
+	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
 }
 
 /*
@@ -129,14 +130,13 @@ static inline bool region_order_below(struct vm_area_struct *vma, int order)
 	       region_order(vma->vm_flags) < order;
 }
 
-/* A fault has mapped pages of a folio, its own among them if no prefault. */
+/* A fault maps pages of a folio; its own may be among them. */
 static inline void region_order_mapped(struct vm_area_struct *vma,
 				       struct vm_fault *vmf,
 				       struct folio *folio, struct page *page,
-				       unsigned int nr, unsigned long addr,
-				       bool prefault)
+				       unsigned int nr, unsigned long addr)
 {
-	if (region_has_order(vma->vm_flags) && !prefault)
+	if (region_has_order(vma->vm_flags))
 		__region_order_mapped(vmf, folio, page, nr, addr);
 }
 
@@ -153,7 +153,7 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  unsigned long len, unsigned long pgoff, unsigned long flags,
 		  vm_flags_t vm_flags)
 {
-	return 0;
+	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
 }
 
 static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
@@ -212,8 +212,7 @@ static inline bool region_order_below(struct vm_area_struct *vma, int order)
 static inline void region_order_mapped(struct vm_area_struct *vma,
 				       struct vm_fault *vmf,
 				       struct folio *folio, struct page *page,
-				       unsigned int nr, unsigned long addr,
-				       bool prefault)
+				       unsigned int nr, unsigned long addr)
 {
 }
 
