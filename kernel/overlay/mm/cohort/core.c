@@ -217,20 +217,21 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 	p4d_t *p4d;
 	pud_t *pud, entry;
 
+	/* Where a level is folded, its end is that of the level above. */
 	*next = pgd_addr_end(addr, end);
 	if (pgd_none(*pgd))
 		return NULL;
 	p4d = p4d_offset(pgd, addr);
-	*next = p4d_addr_end(addr, end);
+	*next = p4d_addr_end(addr, *next);
 	if (p4d_none(*p4d))
 		return NULL;
 	pud = pud_offset(p4d, addr);
-	*next = pud_addr_end(addr, end);
+	*next = pud_addr_end(addr, *next);
 	entry = READ_ONCE(*pud);
 	/* A huge page may be on its way to another place. */
 	if (!pud_present(entry) || pud_leaf(entry))
 		return NULL;
-	*next = pmd_addr_end(addr, end);
+	*next = pmd_addr_end(addr, *next);
 	return pmd_offset(pud, addr);
 }
 

@@ -275,10 +275,19 @@ static void expect_tables(int who, bool wanted, const char *what)
 
 static struct area alone;
 
+/* A table far above the others, behind entries of the topmost table that are empty. */
+#define FAR	((char *)0x300000000000)
+
 static void make_areas(void)
 {
+	char *p;
+
 	area_make(&area, MIXED);
 	area_make(&alone, ALONE);
+	p = mmap(FAR, table_size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	must(p == FAR, "mmap: %s", strerror(errno));
+	page_fill(p, 99);
 }
 
 /* the zygote's children share, and may keep it, or not, when they become others */
