@@ -652,6 +652,39 @@ static void test_stop_sharing(long arg)
 	spots_intact((long)&area, 0);
 }
 
+/* --- more than one entry of the topmost table ----------------------------- */
+
+#define HUGE	((char *)0x300000000000)
+#define SLOT	0x8000000000UL	/* what an entry of the topmost table maps */
+
+static long far_access(long slot, long tag)
+{
+	char *p = HUGE + slot * SLOT;
+
+	must(page_is(p, 600 + slot), "slot %ld is not as the zygote left it", slot);
+	page_fill(p, tag);
+	must(page_is(p, tag), "slot %ld lost a write", slot);
+	return 0;
+}
+
+/* There is nothing in its slots 0, 2 and 3. */
+static void test_terabytes(long arg)
+{
+	char *p = mmap(HUGE, 5 * SLOT, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (p != HUGE)
+		skip("no room for a region of terabytes: %s", strerror(errno));
+	page_fill(HUGE + SLOT, 601);
+	page_fill(HUGE + 4 * SLOT, 604);
+	become_zygote();
+	spawn(1);
+	ask(1, far_access, 1, 701);
+	ask(1, far_access, 4, 704);
+	far_access(1, 801);
+	far_access(4, 804);
+}
+
 #define FILE_KINDS	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | \
 			 KIND(SHARED_DISK))
 
@@ -685,6 +718,7 @@ static const struct test_case cases[] = {
 	{ "A table with a locked page in it is not shared", test_mlocked },
 	{ "A table with a userfaultfd in it is not shared", test_uffd },
 	{ "A table with memory that grows down is not shared", test_growsdown },
+	{ "Does a child have all of a region of terabytes?", test_terabytes },
 	{ "Are the stacks of parent and child apart?", test_real_stack },
 	{ "Does the vDSO's clock go on in every generation?", test_vvar },
 	{ "A fork outside any cohort shares nothing", test_not_zygote },
