@@ -659,20 +659,36 @@ static void test_mprotect(long arg)
 	must_map(mem.base, mem.len, mem.order);
 }
 
-static void test_unmap_part(long arg)
+static unsigned int own_tag(size_t page)
 {
-	size_t hole;
+	return TAG(page);
+}
 
-	map_mem(arg);
-	fill(0);
-	hole = mem.block / 2 / page_size * page_size;
+/*
+ * Unmap a page in the middle of every other block: the others are as they were.
+ * Where in a block it was.
+ */
+static size_t unmap_middles(unsigned int (*tag)(size_t page))
+{
+	size_t hole = mem.block / 2 / page_size * page_size;
+
 	for (size_t off = 0; off < mem.len; off += 2 * mem.block)
 		must_call(munmap(mem.base + off + hole, page_size));
 	for (size_t i = 0; i < nr_pages(); i++)
 		if (i * page_size % (2 * mem.block) == hole)
 			must(probe_read(page_at(i)) == SIGSEGV, "page %zu is still there", i);
 		else
-			must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+			must(page_is(page_at(i), tag(i)), "page %zu has changed", i);
+	return hole;
+}
+
+static void test_unmap_part(long arg)
+{
+	size_t hole;
+
+	map_mem(arg);
+	fill(0);
+	hole = unmap_middles(own_tag);
 	/* a new region in the hole is of no order, and merges with nobody */
 	map_at(mem.base + hole, page_size, RW, ANONYMOUS, -1, 0);
 	must_have_none(mem.base + hole);
@@ -1754,18 +1770,9 @@ static void test_file_mprotect(long arg)
 
 static void test_file_unmap(long arg)
 {
-	size_t hole;
-
 	map_file(arg, PROT_READ, MAP_SHARED);
 	touch_blocks(mem.base, mem.len, mem.order);
-	hole = mem.block / 2 / page_size * page_size;
-	for (size_t off = 0; off < mem.len; off += 2 * mem.block)
-		must_call(munmap(mem.base + off + hole, page_size));
-	for (size_t i = 0; i < nr_pages(); i++)
-		if (i * page_size % (2 * mem.block) == hole)
-			must(probe_read(page_at(i)) == SIGSEGV, "page %zu is still there", i);
-		else
-			must(page_is(page_at(i), file_tag(i)), "page %zu is not the file's", i);
+	unmap_middles(file_tag);
 	if (mem.order)
 		must_map(mem.base + mem.block, mem.block, mem.order);
 }
