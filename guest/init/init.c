@@ -14,6 +14,10 @@
  * file system COMMAND is given to `/bin/sh -c`; without one it is split at
  * spaces and executed. SECONDS is guest time, 0 for no limit.
  *
+ * /lab/modules, where it is there, names modules to load first, a path a line,
+ * each behind those that it needs: Debian's own kernels have their drivers and
+ * ext4 in modules.
+ *
  * What happens is reported on the virtio port named `lab`:
  *   ready
  *   begin NAME
@@ -45,6 +49,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -291,6 +296,28 @@ static void make_system(void)
 	if (sethostname("lab", 3))
 		say("host name: %m");
 	loopback_up();
+}
+
+/* Loads what /lab/modules names. */
+static void load_modules(void)
+{
+	FILE *list = fopen("/lab/modules", "re");
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!list)
+		return;
+	while (getline(&line, &size, list) >= 0) {
+		int fd;
+
+		line[strcspn(line, "\n")] = '\0';
+		fd = open(line, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+			fail("cannot load the module %s: %m", line);
+		close(fd);
+	}
+	free(line);
+	fclose(list);
 }
 
 /*
@@ -684,6 +711,7 @@ int main(void)
 		return 1;
 	}
 	make_system();
+	load_modules();
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
