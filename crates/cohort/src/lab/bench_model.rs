@@ -5,7 +5,7 @@
 use super::build::{self, Config};
 use super::configuration::Configuration;
 use super::experiment::{self, Regions};
-use super::guest::Spec;
+use super::guest::{Machine, Spec};
 use super::job::Step;
 use super::model::{self, Output, Plugin, Task};
 use super::papers::Papers;
@@ -84,6 +84,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         let plugin = Plugin::new(&kernel.image, Task::Record(part.clone()))?;
         let outcome = Spec {
             name: format!("{name}@record"),
+            machine: Machine::Lab,
             kernel: &kernel.image,
             memory: experiment.guest.memory,
             cpus: experiment.guest.cpus,
@@ -163,6 +164,7 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
         let (steps, _) = model::mark(&step, |_| true, Regions::Command);
         let spec = Spec {
             name: "bench-model".into(),
+            machine: Machine::Lab,
             kernel: &kernel.image,
             memory: 1_024,
             cpus: CPUS,

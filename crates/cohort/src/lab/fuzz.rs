@@ -7,7 +7,7 @@
 
 use super::build::{self, Config, Kernel};
 use super::fuzz_log::{Failure, Kind, Script, failure, totals};
-use super::guest::{Outcome, QEMU, Spec, qemu_version};
+use super::guest::{Machine, Outcome, QEMU, Spec, qemu_version};
 use super::job::Step;
 use super::programs::{self, Program};
 use super::protocol::StepReport;
@@ -265,6 +265,7 @@ impl Bench<'_> {
         programs.extend(more);
         Spec {
             name: name.into(),
+            machine: Machine::Lab,
             kernel: &self.image,
             memory: 1_536,
             cpus: 2,

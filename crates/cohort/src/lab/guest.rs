@@ -44,8 +44,72 @@ const COMPLAINTS: &[&str] = &[
     "blocked for more than",
 ];
 
+/// Kinds of processors, in Debian's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arch {
+    /// x86-64.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl Arch {
+    /// Debian's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::Amd64 => "amd64",
+            Arch::Arm64 => "arm64",
+        }
+    }
+
+    /// The emulator.
+    pub fn qemu(self) -> &'static str {
+        match self {
+            Arch::Amd64 => QEMU,
+            Arch::Arm64 => "qemu-system-aarch64",
+        }
+    }
+
+    /// The C compiler.
+    pub fn gcc(self) -> &'static str {
+        match self {
+            Arch::Amd64 => "gcc",
+            Arch::Arm64 => "aarch64-linux-gnu-gcc",
+        }
+    }
+}
+
+/// What QEMU makes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine<'a> {
+    /// The smallest one, for kernels that are configured for it.
+    Lab,
+    /// One with PCI, for Debian's own kernels, and a processor by QEMU's name.
+    Pci(Arch, &'a str),
+}
+
+impl Machine<'_> {
+    fn qemu(self) -> &'static str {
+        match self {
+            Machine::Lab => QEMU,
+            Machine::Pci(arch, _) => arch.qemu(),
+        }
+    }
+
+    /// How the names of virtio devices end.
+    fn bus(self) -> &'static str {
+        match self {
+            Machine::Lab => "device",
+            Machine::Pci(..) => "pci",
+        }
+    }
+}
+
 /// The machine to boot and what to do in it.
 pub struct Spec<'a> {
+    /// What it is.
+    pub machine: Machine<'a>,
     /// Name of the run: its files are in `out/run/NAME`.
     pub name: String,
     /// The kernel's image.
@@ -270,17 +334,25 @@ impl Spec<'_> {
     }
 
     fn qemu(&self, dir: &Path) -> Command {
-        let mut qemu = Command::new(QEMU);
-        let mut cmdline = String::from(
-            "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on \
-             tsc=reliable no_timer_check",
-        );
+        let mut qemu = Command::new(self.machine.qemu());
+        let mut cmdline = String::from(match self.machine {
+            Machine::Lab => {
+                "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on \
+                 tsc=reliable no_timer_check"
+            }
+            Machine::Pci(Arch::Amd64, _) => {
+                "console=ttyS0 reboot=t panic=-1 oops=panic random.trust_cpu=on"
+            }
+            Machine::Pci(Arch::Arm64, _) => {
+                "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on"
+            }
+        });
         if self.icount {
             // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel
             // under test decides how many there are. Calibrating the local APIC's timer would
             // spin for 200 million of them.
             cmdline.push_str(" tsc_early_khz=1000000 nolapic_timer norandmaps nokaslr");
-        } else if let Some(khz) = host_tsc_khz() {
+        } else if let (Machine::Lab, Some(khz)) = (self.machine, host_tsc_khz()) {
             // On a busy host the kernel's own calibration fails, and its clock is then one of
             // 10 ms steps. HZ is 100.
             cmdline.push_str(&format!(" tsc_early_khz={khz} lpj={}", khz * 10));
@@ -294,11 +366,19 @@ impl Spec<'_> {
         }
         qemu.args(["-no-user-config", "-nodefaults", "-no-reboot"])
             .arg("-M")
-            .arg(match self.plugin {
-                Some(_) => "microvm,acpi=off,rtc=on,isa-serial=on,memory-backend=ram",
-                None => "microvm,acpi=off,rtc=on,isa-serial=on",
+            .arg(match (self.machine, self.plugin) {
+                (Machine::Lab, Some(_)) => {
+                    "microvm,acpi=off,rtc=on,isa-serial=on,memory-backend=ram"
+                }
+                (Machine::Lab, None) => "microvm,acpi=off,rtc=on,isa-serial=on",
+                (Machine::Pci(Arch::Amd64, _), _) => "q35",
+                (Machine::Pci(Arch::Arm64, _), _) => "virt",
             })
-            .args(["-cpu", "max"])
+            .arg("-cpu")
+            .arg(match self.machine {
+                Machine::Lab => "max",
+                Machine::Pci(_, cpu) => cpu,
+            })
             .arg("-m")
             .arg(format!("{}M", self.memory))
             .arg("-smp")
@@ -309,7 +389,8 @@ impl Spec<'_> {
             .arg(dir.join("initramfs.cpio"))
             .arg("-append")
             .arg(cmdline)
-            .args(["-device", "virtio-serial-device"])
+            .arg("-device")
+            .arg(format!("virtio-serial-{}", self.machine.bus()))
             .arg("-chardev")
             .arg(format!("file,id=lab,path={}", dir.join("report").display()))
             .args(["-device", "virtserialport,chardev=lab,name=lab"]);
@@ -339,7 +420,8 @@ impl Spec<'_> {
                     "if=none,id=root,format=raw,snapshot=on,file={}",
                     rootfs.display()
                 ))
-                .args(["-device", "virtio-blk-device,drive=root"]);
+                .arg("-device")
+                .arg(format!("virtio-blk-{},drive=root", self.machine.bus()));
         }
         qemu
     }
@@ -366,12 +448,17 @@ fn host_tsc_khz() -> Option<u64> {
 
 /// The emulator's version, for instance 10.0.2.
 pub fn qemu_version() -> Result<String> {
-    let text = super::process::output(Command::new(QEMU).arg("--version"))
-        .with_context(|| format!("no {QEMU}: `cohort lab setup` installs it"))?;
+    version_of(QEMU)
+}
+
+/// The version of one of the emulators.
+pub fn version_of(qemu: &str) -> Result<String> {
+    let text = super::process::output(Command::new(qemu).arg("--version"))
+        .with_context(|| format!("no {qemu}: `cohort lab setup` installs it"))?;
     text.split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
         .map(|word| word.split('(').next().unwrap_or(word).to_string())
-        .with_context(|| format!("{QEMU} tells no version"))
+        .with_context(|| format!("{qemu} tells no version"))
 }
 
 fn end(report: &Report, console: &str, hung: Option<String>) -> End {

@@ -3,7 +3,7 @@
 //! tables at every fork, with the verdicts of both side by side.
 
 use super::build::{self, Config, Kernel};
-use super::guest::{QEMU, Spec, qemu_version};
+use super::guest::{Machine, QEMU, Spec, qemu_version};
 use super::hash::Hasher;
 use super::job::Step;
 use super::mmtests_data::{self, List, TestProgram};
@@ -367,6 +367,7 @@ impl Bench<'_> {
             let seconds: u64 = left.iter().map(|test| test.timeout).sum();
             let outcome = Spec {
                 name: format!("mmtests-{}", side.name),
+                machine: Machine::Lab,
                 kernel: &side.image,
                 memory: MEMORY,
                 cpus: CPUS,

@@ -34,6 +34,7 @@ mod protocol;
 mod report;
 mod results;
 mod rootfs;
+mod scan_kernels;
 mod selftest;
 mod series;
 mod setup;
@@ -66,7 +67,11 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Check the machine and install the packages that are missing.
-    Setup,
+    Setup {
+        /// Also what `scan-kernels` needs for guests with an arm64 processor.
+        #[arg(long)]
+        arm64: bool,
+    },
     /// Build a kernel.
     Build {
         /// What it is for.
@@ -110,6 +115,13 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run the kernel's own tests on the stock kernel and on ours, and compare the verdicts.
     Mmtests(mmtests::Options),
+    /// Run `cohort scan` on Debian's own kernels, old ones and those of arm64, and check what it
+    /// counts; fails when a count differs.
+    ScanKernels {
+        /// Only the kernels of guest/scan-kernels.toml whose names hold this.
+        #[arg(long)]
+        filter: Option<String>,
+    },
     /// Put load on a kernel that shares page tables, in too little memory, and see that its log
     /// is clean and no memory lost.
     Soak(soak::Options),
@@ -237,7 +249,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         .context("cannot set up ^C")?;
     }
     match args.command {
-        Command::Setup => setup::setup(&lab)?,
+        Command::Setup { arm64 } => setup::setup(&lab, arm64)?,
         Command::Build { config, pristine } => {
             let config = if pristine { Config::Pristine } else { config };
             let kernel = build::build(&lab, config)?;
@@ -268,6 +280,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Command::Mmtests(options) => {
             if !mmtests::mmtests(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::ScanKernels { filter } => {
+            if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
         }
@@ -372,6 +389,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
     eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
     guest::Spec {
         name: "shell".into(),
+        machine: guest::Machine::Lab,
         kernel: &kernel.image,
         memory,
         cpus: 2,

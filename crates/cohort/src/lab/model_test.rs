@@ -5,7 +5,7 @@
 
 use super::build::Kernel;
 use super::configuration::Configuration;
-use super::guest::Spec;
+use super::guest::{Machine, Spec};
 use super::job::Step;
 use super::model::{Output, Plugin, Task};
 use super::protocol::{Test, Verdict};
@@ -53,6 +53,7 @@ fn verdict(name: &str, notes: Vec<String>) -> Test {
 /// write and end. The notes say what went wrong.
 fn boot(lab: &Lab, kernel: &Kernel, name: &str, plugin: &Plugin) -> Result<Vec<String>> {
     let spec = Spec {
+        machine: Machine::Lab,
         name: name.into(),
         kernel: &kernel.image,
         memory: 1_024,

@@ -2,6 +2,7 @@
 //! The programs that go into a guest: its init, the workloads, the kernel's selftests.
 
 use super::build::{self, Config};
+use super::guest::Arch;
 use super::hash::Hasher;
 use super::process::run_or_fail;
 use super::{Lab, files};
@@ -36,6 +37,11 @@ impl Program {
 
 /// Builds the guest's init from all of `guest/init/*.c`.
 pub fn init(lab: &Lab) -> Result<PathBuf> {
+    init_for(lab, Arch::Amd64)
+}
+
+/// Builds the init of guests with another processor.
+pub fn init_for(lab: &Lab, arch: Arch) -> Result<PathBuf> {
     let sources = files::with_suffix(&lab.path("guest/init"), ".c")?;
     if sources.is_empty() {
         bail!(
@@ -43,8 +49,12 @@ pub fn init(lab: &Lab) -> Result<PathBuf> {
             lab.root.display()
         );
     }
-    let target = lab.out("guest/init");
-    compile(
+    let target = match arch {
+        Arch::Amd64 => lab.out("guest/init"),
+        Arch::Arm64 => lab.out("guest/arm64/init"),
+    };
+    compile_with(
+        arch.gcc(),
         lab,
         &sources,
         &lab.path("guest/init"),
@@ -87,7 +97,14 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
             mode: 0o755,
         });
     }
-    let data = dir.join("files");
+    programs.extend(data_files(lab)?);
+    Ok(programs)
+}
+
+/// The files beside the workloads, which no compiler has to see.
+pub fn data_files(lab: &Lab) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    let data = lab.path("guest/workloads/files");
     if data.is_dir() {
         for file in files::walk(&data)? {
             let path = file.strip_prefix(&data).unwrap_or(&file).display();
@@ -111,6 +128,36 @@ pub fn cohort() -> Result<Program> {
     Ok(Program {
         guest_path: "/lab/bin/cohort".into(),
         file: std::env::current_exe().context("cannot tell this program's file")?,
+        mode: 0o755,
+    })
+}
+
+/// This program for another kind of processor, linked statically; and for this machine's, itself.
+pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    if arch == Arch::Amd64 {
+        return cohort();
+    }
+    let target = lab.out("guest/arm64/target");
+    run_or_fail(
+        Command::new("cargo")
+            .args(["build", "--release", "--locked", "--package", "cohort"])
+            .args(["--target", TARGET, "--target-dir"])
+            .arg(&target)
+            .current_dir(&lab.root)
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", arch.gcc())
+            .env(
+                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                "-C target-feature=+crt-static",
+            ),
+        &lab.log("cargo-arm64"),
+        "cohort did not build for arm64: has Rust its standard library (`rustup target add \
+         aarch64-unknown-linux-gnu`)?",
+        |_| (),
+    )?;
+    Ok(Program {
+        guest_path: "/lab/bin/cohort".into(),
+        file: target.join(TARGET).join("release/cohort"),
         mode: 0o755,
     })
 }
@@ -228,8 +275,20 @@ impl Link {
     }
 }
 
-/// Compiles sources to one program unless it is newer in content than they and their headers.
+/// As [`compile_with`] with this machine's compiler.
 fn compile(
+    lab: &Lab,
+    sources: &[PathBuf],
+    headers: &Path,
+    target: &Path,
+    link: Link,
+) -> Result<()> {
+    compile_with("gcc", lab, sources, headers, target, link)
+}
+
+/// Compiles sources to one program unless it is newer in content than they and their headers.
+fn compile_with(
+    gcc: &str,
     lab: &Lab,
     sources: &[PathBuf],
     headers: &Path,
@@ -257,7 +316,7 @@ fn compile(
     if let Some(dir) = target.parent() {
         files::make_dir(dir)?;
     }
-    let mut gcc = Command::new("gcc");
+    let mut gcc = Command::new(gcc);
     gcc.args(before).arg("-o").arg(target);
     gcc.args(sources).args(after);
     run_or_fail(

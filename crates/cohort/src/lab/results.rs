@@ -4,7 +4,7 @@
 use super::build::{self, Config, Kernel};
 use super::experiment::{Experiment, Figure, Guest, Kind, PaperRef, Variant, X};
 use super::expr::{Expr, Figures};
-use super::guest::{Outcome, Spec, qemu_version};
+use super::guest::{Machine, Outcome, Spec, qemu_version};
 use super::model::{self, Check, Plugin, Task};
 use super::papers::Papers;
 use super::protocol::{self, Metric};
@@ -219,6 +219,7 @@ pub fn run(
         };
         let mut outcome = Spec {
             name: name.clone(),
+            machine: Machine::Lab,
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,

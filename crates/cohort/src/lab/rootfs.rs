@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The guest's root file systems: Debian packages in an ext4 image, made once per recipe.
 
+use super::guest::Arch;
 use super::hash::{Hasher, short};
 use super::process::{Event, run_or_fail};
 use super::progress::Progress;
@@ -21,6 +22,9 @@ pub struct Recipe {
     pub name: String,
     /// A Debian codename, or `host` for this machine's own.
     pub suite: String,
+    /// The processor's kind; by default this machine's. Packages of another are unpacked and not
+    /// set up, as nothing of it runs here.
+    pub arch: Option<Arch>,
     /// The packages.
     pub packages: Vec<String>,
     /// Why it is there.
@@ -126,7 +130,14 @@ fn debootstrap(
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--propagation", propagation(), "mmdebstrap"])
-        .args(["--mode=root", "--variant=minbase", "--format=directory"])
+        .args(["--mode=root", "--format=directory"])
+        .args(match recipe.arch {
+            None => vec!["--variant=minbase".to_string()],
+            Some(arch) => vec![
+                "--variant=extract".to_string(),
+                format!("--architectures={}", arch.name()),
+            ],
+        })
         .arg(format!("--include={}", recipe.packages.join(",")))
         .arg("--aptopt=Acquire::Retries \"3\"")
         .arg("--aptopt=Apt::Install-Recommends \"false\"")

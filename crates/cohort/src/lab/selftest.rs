@@ -2,7 +2,7 @@
 //! `cohort lab test`: the kernel's selftests in the guest, in every mode that shares.
 
 use super::build::{self, Config};
-use super::guest::{Outcome, Spec};
+use super::guest::{Machine, Outcome, Spec};
 use super::job::Step;
 use super::protocol::{Test, Verdict, kunit, tap};
 use super::{Lab, model_test, programs, rootfs};
@@ -99,6 +99,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
         Spec {
             name: format!("test-{config}-{mode}{again}"),
+            machine: Machine::Lab,
             kernel: &kernel.image,
             memory: 1_024,
             cpus: cpus(),

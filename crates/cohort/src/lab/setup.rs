@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Getting the machine ready: the packages, and enough disk to work in.
 
+use super::guest::Arch;
 use super::process::{output, run_or_fail};
 use super::progress::Progress;
 use super::{Lab, apt, files, guest, source};
@@ -58,11 +59,26 @@ const PACKAGES: &[(&str, &str)] = &[
     (source::SOURCE_PACKAGE, "the kernel's source"),
 ];
 
-/// The emulator's package.
-const QEMU_PACKAGE: &str = "qemu-system-x86";
+/// What guests with an arm64 processor need besides.
+const ARM64_PACKAGES: &[(&str, &str)] = &[
+    (
+        "gcc-aarch64-linux-gnu",
+        "compiles the guest's init and links cohort for arm64",
+    ),
+    ("libc6-dev-arm64-cross", "both are linked with it"),
+];
 
-/// Checks the machine and installs what is missing.
-pub fn setup(lab: &Lab) -> Result<()> {
+/// The emulator's package.
+fn qemu_package(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "qemu-system-x86",
+        Arch::Arm64 => "qemu-system-arm",
+    }
+}
+
+/// Checks the machine and installs what is missing; with `arm64`, also for guests with such a
+/// processor.
+pub fn setup(lab: &Lab, arm64: bool) -> Result<()> {
     let release = apt::release(Path::new("/"))?;
     // `out` may be a disk of its own.
     let disk = match lab.root.join("out") {
@@ -80,12 +96,21 @@ pub fn setup(lab: &Lab) -> Result<()> {
             free / 1_000_000_000
         );
     }
+    let more = if arm64 { ARM64_PACKAGES } else { &[] };
     let missing: Vec<&str> = PACKAGES
         .iter()
+        .chain(more)
         .map(|(name, _)| *name)
         .filter(|name| !installed(name))
         .collect();
-    let qemu = qemu_is_new_enough();
+    let emulators = [Some(Arch::Amd64), arm64.then_some(Arch::Arm64)];
+    let emulators: Vec<&str> = emulators
+        .into_iter()
+        .flatten()
+        .filter(|arch| !qemu_is_new_enough(*arch))
+        .map(qemu_package)
+        .collect();
+    let qemu = emulators.is_empty();
     if missing.is_empty() && qemu {
         eprintln!("all packages are there");
         return Ok(());
@@ -98,7 +123,7 @@ pub fn setup(lab: &Lab) -> Result<()> {
             missing
                 .iter()
                 .copied()
-                .chain((!qemu).then_some(QEMU_PACKAGE))
+                .chain(emulators)
                 .collect::<Vec<_>>()
                 .join(", ")
         );
@@ -128,15 +153,18 @@ pub fn setup(lab: &Lab) -> Result<()> {
         if release.number == 12 {
             args.extend(["--target-release", &backports]);
         }
-        args.push(QEMU_PACKAGE);
+        args.extend(&emulators);
         apt_get(lab, "install-qemu", &args, 60)?;
-        if !qemu_is_new_enough() {
-            bail!(
-                "{QEMU_PACKAGE} is installed in version {} and the lab needs {} or newer: is \
-                 {backports} among the package sources, and not pinned down?",
-                guest::qemu_version().unwrap_or_else(|_| "unknown".into()),
-                guest::QEMU_MAJOR
-            );
+        for arch in [Arch::Amd64, Arch::Arm64] {
+            let package = qemu_package(arch);
+            if emulators.contains(&package) && !qemu_is_new_enough(arch) {
+                bail!(
+                    "{package} is installed in version {} and the lab needs {} or newer: is \
+                     {backports} among the package sources, and not pinned down?",
+                    guest::version_of(arch.qemu()).unwrap_or_else(|_| "unknown".into()),
+                    guest::QEMU_MAJOR
+                );
+            }
         }
     }
     Ok(())
@@ -164,8 +192,8 @@ fn installed(package: &str) -> bool {
         .is_ok_and(|status| status == "installed")
 }
 
-fn qemu_is_new_enough() -> bool {
-    guest::qemu_version()
+fn qemu_is_new_enough(arch: Arch) -> bool {
+    guest::version_of(arch.qemu())
         .ok()
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
         .is_some_and(|major| major >= guest::QEMU_MAJOR)
@@ -197,10 +225,11 @@ mod tests {
 
     #[test]
     fn every_package_is_named_once_with_a_reason() {
-        for (number, (name, reason)) in PACKAGES.iter().enumerate() {
+        let all: Vec<_> = PACKAGES.iter().chain(ARM64_PACKAGES).collect();
+        for (number, (name, reason)) in all.iter().enumerate() {
             assert!(!reason.is_empty(), "{name}");
             assert!(
-                PACKAGES[..number].iter().all(|(other, _)| other != name),
+                all[..number].iter().all(|(other, _)| other != name),
                 "{name}"
             );
         }

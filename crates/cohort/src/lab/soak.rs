@@ -3,7 +3,7 @@
 //! tables at every fork; then its log must be clean and no memory lost.
 
 use super::build::{self, Config, Kernel};
-use super::guest::{Outcome, QEMU, Spec, qemu_version};
+use super::guest::{Machine, Outcome, QEMU, Spec, qemu_version};
 use super::job::Step;
 use super::programs;
 use super::protocol::{Ending, Metric, Report, metrics};
@@ -134,6 +134,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
     let steps = steps(&load, &plan);
     let outcome = Spec {
         name: "soak".into(),
+        machine: Machine::Lab,
         kernel: &image,
         memory: load.memory,
         cpus: CPUS,
