@@ -3,6 +3,7 @@
  * Shared page tables: page faults and GUP.
  */
 #include <linux/mm.h>
+#include <linux/region_order.h>
 #include <linux/swap.h>
 #include <linux/swapops.h>
 
@@ -12,7 +13,8 @@
 /*
  * May this fault be served through a shared table (invariants 2 and 6)? Yes for
  * reads of file pages, which all users will see, and of the zero page; and for
- * stores to shared memory in a table with no private region.
+ * stores to shared memory in a table with no private region. A region that has an
+ * order is given pages of its own by reads too.
  */
 static bool fault_through_table(struct vm_fault *vmf)
 {
@@ -27,7 +29,8 @@ static bool fault_through_table(struct vm_fault *vmf)
 		       arch_pmd_cohort_write(pmdp_get_lockless(vmf->pmd));
 
 	if (!vmf->pte)
-		return true;
+		return !vma_is_anonymous(vmf->vma) ||
+		       !region_order_fills(vmf->vma);
 	/* The fault would rebuild the entry, trusting that it is its own. */
 	if (pte_present(vmf->orig_pte))
 		return !pte_protnone(vmf->orig_pte);

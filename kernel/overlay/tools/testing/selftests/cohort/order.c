@@ -570,6 +570,55 @@ static long child_splice(long page, long unused)
 }
 
 /* A page lent to a pipe by a child that is gone is not written by the parent. */
+/* where nothing was when the zygote forked */
+static void must_be_zero(void)
+{
+	for (size_t off = mem.block; off < mem.len; off += page_size)
+		must(!touch(mem.base + off), "byte %zu is not 0", off);
+}
+
+static long child_read_rest(long unused, long unused2)
+{
+	must_be_zero();
+	return 0;
+}
+
+static long child_write_all(long shift, long unused)
+{
+	fill(shift);
+	check(shift);
+	return 0;
+}
+
+/*
+ * A read may bring pages where nothing was. They are the reader's, and gone with
+ * it, so that nobody else's table may hold them.
+ */
+static void test_fork_read(long arg)
+{
+	map_mem(arg);
+	become_zygote();
+	page_fill(mem.base, TAG(0));
+	for (int who = 1; who <= 3; who++)
+		spawn(who);
+	ask(1, child_read_rest, 0, 0);
+	must(memory_byte(pid_of(2), mem.base + mem.block) == 0, "a sibling's page is not 0");
+	ask(2, child_read_rest, 0, 0);
+	ask(1, child_write_all, 1000, 0);
+	must_be_zero();
+	quit(1);
+	ask(2, child_read_rest, 0, 0);
+	ask(3, child_read_rest, 0, 0);
+	quit(2);
+	compact();
+	madvise(mem.base, mem.len, MADV_PAGEOUT);
+	must_be_zero();
+	must(page_is(mem.base, TAG(0)), "the zygote's page is not what it wrote");
+	fill(0);
+	check(0);
+	ask(3, child_read_rest, 0, 0);
+}
+
 static void test_lent(long arg)
 {
 	char *buf = map_at(arena(1), page_size, RW, ANONYMOUS, -1, 0);
@@ -2059,6 +2108,7 @@ static const struct {
 	{ "The last word of order and MADV_NOHUGEPAGE counts", test_no_hugepage },
 	{ "After a fork each process sees its own writes", test_fork, true },
 	{ "One page written after a fork", test_cow, true },
+	{ "Pages that were read first after a fork", test_fork_read, true },
 	{ "Two generations, of which the first goes first", test_generations, true },
 	{ "A page lent to a pipe is not written by others", test_lent, true },
 	{ "A region that is moved, grown and left", test_mremap },
