@@ -29,7 +29,7 @@ static int leave_all(struct mm_struct *mm)
 	if (READ_ONCE(mm->cohort.flags) & PR_COHORT_KEEP_IDS)
 		return 0;
 	mmap_write_lock(mm);
-	err = cohort_unshare_range(mm, 0, mm->task_size, COHORT_CHANGE);
+	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
 	/* Whom it forks from now on is another family. */
 	if (!err && mm->cohort.id)
 		mm->cohort.id = cohort_new_id();
