@@ -28,7 +28,7 @@ void cohort_count_entry(pte_t pte, unsigned long *counts)
 	entry = pte_to_swp_entry(pte);
 	if (!non_swap_entry(entry))
 		counts[MM_SWAPENTS]++;
-	else if (is_migration_entry(entry))
+	else if (is_migration_entry(entry) || is_device_private_entry(entry))
 		counts[mm_counter(pfn_swap_entry_folio(entry))]++;
 }
 

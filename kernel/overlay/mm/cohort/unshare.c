@@ -108,6 +108,20 @@ pte_t cohort_swp_shared(pte_t pte)
 	return pte_swp_soft_dirty(pte) ? pte_swp_mksoft_dirty(new) : new;
 }
 
+/*
+ * In the memory of a device: inherited, read-only, from a process that has a
+ * notifier and shares nothing itself. Nobody can pin it.
+ */
+static void copy_device_private(struct copy *c, struct page *page)
+{
+	struct folio *folio = page_folio(page);
+
+	VM_WARN_ON_ONCE_PAGE(PageAnonExclusive(page), page);
+	folio_get(folio);
+	folio_dup_file_rmap_pte(folio, page);
+	c->counts[mm_counter(folio)]++;
+}
+
 static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 {
 	swp_entry_t entry = pte_to_swp_entry(pte);
@@ -120,9 +134,10 @@ static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 		c->counts[MM_SWAPENTS]++;
 	} else if (is_migration_entry(entry)) {
 		c->counts[mm_counter(pfn_swap_entry_folio(entry))]++;
-	} else if (WARN_ON_ONCE(is_device_private_entry(entry) ||
-				is_device_exclusive_entry(entry))) {
-		/* Needs a notifier, and such processes do not share. */
+	} else if (is_device_private_entry(entry)) {
+		copy_device_private(c, pfn_swap_entry_to_page(entry));
+	} else if (WARN_ON_ONCE(is_device_exclusive_entry(entry))) {
+		/* Needs a notifier, and is not inherited. */
 		return -EFAULT;
 	}
 	/* Poison stays poison; no table with userfaultfd markers is shared. */
@@ -130,6 +145,24 @@ static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 	if (!pte_same(*new, pte))
 		set_pte_at(c->mm, c->addr, src, *new);
 	return 0;
+}
+
+static void undo_page(struct page *page)
+{
+	struct folio *folio = page_folio(page);
+
+	atomic_dec(&page->_mapcount);
+	if (folio_test_large(folio))
+		atomic_dec(&folio->_large_mapcount);
+	folio_put(folio);
+}
+
+static void undo_nonpresent(swp_entry_t entry)
+{
+	if (!non_swap_entry(entry))
+		swap_free(entry);
+	else if (is_device_private_entry(entry))
+		undo_page(pfn_swap_entry_to_page(entry));
 }
 
 /*
@@ -143,18 +176,12 @@ static void undo_copy(struct copy *c, pte_t *dst, int nr)
 	for (i = 0; i < nr; i++) {
 		pte_t pte = ptep_get(dst + i);
 
-		if (pte_present(pte) && !pte_special(pte)) {
-			struct page *page = pte_page(pte);
-			struct folio *folio = page_folio(page);
-
-			atomic_dec(&page->_mapcount);
-			if (folio_test_large(folio))
-				atomic_dec(&folio->_large_mapcount);
-			folio_put(folio);
-		} else if (!pte_none(pte) && !pte_present(pte) &&
-			   !non_swap_entry(pte_to_swp_entry(pte))) {
-			swap_free(pte_to_swp_entry(pte));
-		}
+		if (pte_none(pte))
+			continue;
+		if (!pte_present(pte))
+			undo_nonpresent(pte_to_swp_entry(pte));
+		else if (!pte_special(pte))
+			undo_page(pte_page(pte));
 		ptep_get_and_clear(c->mm, c->addr, dst + i);
 	}
 }

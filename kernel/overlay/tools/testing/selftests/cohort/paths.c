@@ -393,6 +393,76 @@ static void test_notifier(long arg)
 	models_right(6);
 }
 
+/* --- device memory -------------------------------------------------------- */
+
+/* lib/test_hmm_uapi.h, which is not installed */
+struct mirror_cmd {
+	__u64 addr, ptr, npages, cpages, faults;
+};
+
+#define MIRROR_TO_DEVICE	_IOWR('H', 0x02, struct mirror_cmd)
+#define DEVICE_PAGES		8
+
+static char *device_area;
+
+static long device_right(long tag, long new)
+{
+	for (int i = 0; i < DEVICE_PAGES; i++) {
+		must(page_is(device_area + i * page_size, tag + i), "page %d is not %ld", i,
+		     tag + i);
+		if (new)
+			page_fill(device_area + i * page_size, new + i);
+	}
+	return 0;
+}
+
+static long device_zygote(long a, long b)
+{
+	become_zygote();
+	return 0;
+}
+
+/*
+ * Pages in the memory of a device. Their process has a notifier and shares nothing,
+ * but its child inherits them without, and may share.
+ */
+static void test_device_memory(long arg)
+{
+	char *copy = map_at(arena(1), DEVICE_PAGES * page_size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mirror_cmd cmd = { .ptr = (uintptr_t)copy, .npages = DEVICE_PAGES };
+	int fd = open(MIRROR, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		skip(MIRROR ": %s", strerror(errno));
+	device_area = map_at(arena(1), table_size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cmd.addr = (uintptr_t)device_area;
+	for (int i = 0; i < DEVICE_PAGES; i++)
+		page_fill(device_area + i * page_size, 100 + i);
+	must_call(madvise(device_area, table_size, MADV_NOHUGEPAGE));
+	must(!ioctl(fd, MIRROR_TO_DEVICE, &cmd), "HMM_DMIRROR_MIGRATE_TO_DEV: %s",
+	     strerror(errno));
+	must(cmd.cpages == DEVICE_PAGES, "%llu pages are in the device", cmd.cpages);
+	spawn(1);
+	ask(1, device_zygote, 0, 0);
+	for (int who = 2; who <= 4; who++)
+		spawn_from(1, who);
+	if (sharing_possible())
+		must(shared_tables(pid_of(2)) > 0, "nothing is shared");
+	/* part of the table changes */
+	must(memory_byte(pid_of(3), device_area) == memory_byte(pid_of(4), device_area),
+	     "siblings differ");
+	ask(2, device_right, 100, 200);
+	ask(3, device_right, 100, 0);
+	quit(1);
+	ask(4, device_right, 100, 400);
+	ask(2, device_right, 200, 0);
+	device_right(100, 500);
+	ask(3, device_right, 100, 300);
+	close(fd);
+}
+
 /* --- NUMA ----------------------------------------------------------------- */
 
 static void need_nodes(void)
@@ -806,6 +876,7 @@ static const struct test_case cases[] = {
 	  OWN | KIND(SHARED_ANON) | KIND(MEMFD), KIND(ANON) | KIND(SHARED_ANON) },
 	{ "Whose calls does a probe from before the fork count?", test_uprobe_before },
 	{ "Does a probe of all processes count every call once?", test_uprobe_all },
+	{ "Pages in a device's memory that were inherited stay right", test_device_memory },
 	{ "A process with an MMU notifier shares no table", test_notifier, 0, MOST,
 	  KIND(MIXED) | KIND(ALONE) },
 	{ "Who sees what when pages move to another node?", test_move, 0, MOST,
