@@ -307,6 +307,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 		unsigned long edge = pud_addr_end(addr, end);
 
 		next = edge;
+		cond_resched();
 		if (!cow) {
 			ret = cohort_share_upper(cf->mm, cf->oldmm, addr);
 			if (ret < 0)
@@ -319,8 +320,12 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 		}
 		src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
 		dst_pmd = NULL;
-		if (!src_pmd)
+		if (!src_pmd) {
+			/* The next gigabyte may be filled by all together. */
+			if (!cow)
+				next = edge;
 			continue;
+		}
 		for (next = addr; next < edge;) {
 			unsigned int i = (next - addr) >> PMD_SHIFT, nr;
 			pmd_t entry = pmdp_get_lockless(src_pmd + i);

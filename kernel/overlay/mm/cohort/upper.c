@@ -51,6 +51,12 @@
  */
 #define COHORT_UPPER_MIN	(32 * PMD_SIZE)
 
+/*
+ * A process shares at most so many PMD tables. They are shared before anything is
+ * in them, so a terabyte that nobody will ever touch would cost megabytes.
+ */
+#define COHORT_UPPER_MAX	1024
+
 static bool may_be_huge(struct vm_area_struct *vma)
 {
 	return IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) &&
@@ -282,12 +288,14 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 	dst = find_pud(mm, base);
 	if (dst && !pud_none(*dst))
 		return !!upper_of(*dst);
+	src = find_pud(oldmm, base);
+	ct = src ? upper_of(*src) : NULL;
+	if (!ct && oldmm->cohort.nr_upper >= COHORT_UPPER_MAX)
+		return 0;
 	if (!range_shareable(oldmm, base))
 		return 0;
 	lock_regions(oldmm, base);
 
-	src = find_pud(oldmm, base);
-	ct = src ? upper_of(*src) : NULL;
 	if (!ct)
 		ct = share_first(oldmm, base);
 	if (IS_ERR_OR_NULL(ct))

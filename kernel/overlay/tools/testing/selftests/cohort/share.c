@@ -685,6 +685,40 @@ static void test_terabytes(long arg)
 	far_access(4, 804);
 }
 
+static long huge_pages_right(long tag, long new)
+{
+	must(page_is(HUGE, tag) && page_is(HUGE + 32 * SLOT - page_size, tag),
+	     "a page far away does not hold %ld", tag);
+	page_fill(HUGE, new);
+	page_fill(HUGE + 32 * SLOT - page_size, new);
+	return 0;
+}
+
+/* Sixteen terabytes of shared memory in which next to nothing is ever touched. */
+static void test_sparse(long arg)
+{
+	char *p = mmap(HUGE, 32 * SLOT, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	long before = proc_field(0, "status", "VmPTE"), after;
+
+	if (p != HUGE)
+		skip("no room for a region of terabytes: %s", strerror(errno));
+	page_fill(HUGE, 1);
+	page_fill(HUGE + 32 * SLOT - page_size, 1);
+	become_zygote();
+	spawn(1);
+	spawn(2);
+	after = proc_field(0, "status", "VmPTE");
+	must(after < before + 16384, "page tables grew from %ld to %ld kB", before, after);
+	ask(1, huge_pages_right, 1, 2);
+	ask(2, huge_pages_right, 2, 3);
+	quit(1);
+	huge_pages_right(3, 4);
+	ask(2, huge_pages_right, 4, 5);
+	must_call(munmap(HUGE, 32 * SLOT));
+	ask(2, huge_pages_right, 5, 6);
+}
+
 #define FILE_KINDS	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | \
 			 KIND(SHARED_DISK))
 
@@ -719,6 +753,7 @@ static const struct test_case cases[] = {
 	{ "A table with a userfaultfd in it is not shared", test_uffd },
 	{ "A table with memory that grows down is not shared", test_growsdown },
 	{ "Does a child have all of a region of terabytes?", test_terabytes },
+	{ "Do terabytes of shared memory cost what is in them?", test_sparse },
 	{ "Are the stacks of parent and child apart?", test_real_stack },
 	{ "Does the vDSO's clock go on in every generation?", test_vvar },
 	{ "A fork outside any cohort shares nothing", test_not_zygote },
