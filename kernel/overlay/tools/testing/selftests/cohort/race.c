@@ -840,12 +840,96 @@ static void test_collapse(long arg)
 #define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | KIND(SHARED_DISK))
 #define LOCKED	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED))
 
+/* --- a fork that does not share, of a table that a thread unshares ---------- */
+
+#define HALF	256
+
+struct pair {
+	char *base;		/* two regions in one table */
+	unsigned int *go;	/* what the former sharer waits for */
+};
+
+static void *write_second_half(void *p)
+{
+	struct pair *pair = p;
+
+	*(volatile unsigned int *)pair->go = 1;
+	for (volatile unsigned int i = any(20000); i; i--)
+		;
+	page_fill(pair->base + (HALF + any(HALF)) * page_size, 3);
+	return NULL;
+}
+
+static void write_first_half(struct pair *pair, unsigned int tag)
+{
+	for (int i = 0; i < HALF; i += 4)
+		page_fill(pair->base + i * page_size, tag + i);
+}
+
+static void first_half_is(struct pair *pair, unsigned int tag, const char *who)
+{
+	for (int i = 0; i < HALF; i += 4)
+		must(page_is(pair->base + i * page_size, tag + i), "%s: page %d is another's", who,
+		     i);
+}
+
+static void copy_while_unsharing(struct pair *pair)
+{
+	pthread_t thread;
+	pid_t sharer, copy;
+	int status;
+
+	*pair->go = 0;
+	write_first_half(pair, 1000);
+	page_fill(pair->base + HALF * page_size, 2);
+	must_call(prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0));
+	sharer = fork();
+	if (!sharer) {
+		while (!*(volatile unsigned int *)pair->go)
+			;
+		/* alone with the table soon, if not yet */
+		write_first_half(pair, 7000);
+		first_half_is(pair, 7000, "the sharer");
+		_exit(0);
+	}
+	must_call(prctl(PR_SET_COHORT, 0, 0, 0, 0));
+	must(!pthread_create(&thread, NULL, write_second_half, pair), "no thread");
+	copy = fork();
+	if (!copy) {
+		first_half_is(pair, 1000, "the copy");
+		_exit(0);
+	}
+	must(sharer > 0 && copy > 0, "fork: %s", strerror(errno));
+	pthread_join(thread, NULL);
+	first_half_is(pair, 1000, "the parent");
+	must(waitpid(sharer, &status, 0) == sharer && !status, "the sharer: %x", status);
+	must(waitpid(copy, &status, 0) == copy && !status, "the copy: %x", status);
+}
+
+static void test_copy_while_unsharing(long arg)
+{
+	struct pair pair = { .base = arena(1) };
+
+	if (cohort_mode == MODE_STOCK)
+		skip("no Cohort");
+	pair.go = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	map_at(pair.base, 2 * HALF * page_size, PROT_READ | PROT_WRITE,
+	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must_call(madvise(pair.base, 2 * HALF * page_size, MADV_NOHUGEPAGE));
+	/* no fault in one region waits for the other's lock */
+	must_call(madvise(pair.base + HALF * page_size, HALF * page_size, MADV_DONTDUMP));
+	start_clock();
+	while (time_left())
+		copy_while_unsharing(&pair);
+}
+
 static const struct test_case cases[] = {
 	{ "Children of a busy zygote see nothing of each other", test_fork_storm, 0, ROUGH, QUICK },
 	{ "Forks of forks see nothing of each other", test_fork_tree, 0, ROUGH, QUICK },
 	{ "Threads that fault and unshare at once lose nothing", test_threads, 0, ROUGH, QUICK },
 	{ "A fork is a picture, whatever threads write meanwhile", test_fork_while_writing, 0,
 	  LOCKED | KIND(BORDERS), QUICK },
+	{ "A fork outside the cohort is a picture too", test_copy_while_unsharing },
 	{ "Many that leave at once leave the zygote's memory alone", test_exit_at_once, 0, ROUGH,
 	  QUICK },
 	{ "Children read on while the zygote unmaps", test_unmap_while_read, 0, ROUGH, QUICK },
