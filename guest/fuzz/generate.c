@@ -328,6 +328,14 @@ static bool gen_advise(struct cmd *cmd)
 		at -= table[i].weight;
 	cmd->a = table[i].advice;
 	pick_range(cmd, NR_PAGES, 2 * CHUNK);
+	if (!rnd(32)) {
+		/* Pages of that size: what a fault fills is not that page alone. */
+		static const u8 orders[] = { 0, 2, 4, 4, 4, 6, 9 };
+
+		cmd->a = MADV_ORDER | orders[rnd(ARRAY_SIZE(orders))] << MADV_ORDER_SHIFT |
+			 (rnd(3) ? 0 : MADV_ORDER_COPY);
+		return true;
+	}
 	switch (cmd->a) {
 	case MADV_DONTFORK:
 	case MADV_WIPEONFORK:

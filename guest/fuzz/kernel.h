@@ -29,6 +29,10 @@
 #define MREMAP_DONTUNMAP	4
 #endif
 
+/* include/uapi/linux/region_order.h: refused by other kernels */
+#define MADV_ORDER		0x4f00
+#define MADV_ORDER_SHIFT	16
+#define MADV_ORDER_COPY		0x02
 #ifndef SYS_process_madvise
 #define SYS_process_madvise	440
 #endif
