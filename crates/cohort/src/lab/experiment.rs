@@ -170,6 +170,9 @@ pub enum Op {
     /// Exactly.
     #[serde(rename = "==")]
     Equal,
+    /// Within a twentieth of it: what was foretold.
+    #[serde(rename = "~")]
+    Near,
 }
 
 impl Aim {
@@ -181,6 +184,7 @@ impl Aim {
             Op::More => measured > self.value,
             Op::Less => measured < self.value,
             Op::Equal => measured == self.value,
+            Op::Near => (measured - self.value).abs() <= self.value.abs() / 20.0,
         }
     }
 
@@ -192,6 +196,7 @@ impl Aim {
             Op::More => ">",
             Op::Less => "<",
             Op::Equal => "==",
+            Op::Near => "~",
         };
         format!("{op} {}", self.value)
     }
@@ -732,6 +737,8 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
         assert!(aim(Op::More, 3.0).met(3.1) && !aim(Op::More, 3.0).met(3.0));
         assert!(aim(Op::Less, 3.0).met(2.9) && !aim(Op::Less, 3.0).met(3.0));
         assert!(aim(Op::Equal, 1.0).met(1.0) && !aim(Op::Equal, 1.0).met(2.0));
+        assert!(aim(Op::Near, 4.0).met(3.81) && aim(Op::Near, 4.0).met(4.19));
+        assert!(!aim(Op::Near, 4.0).met(3.79) && !aim(Op::Near, 4.0).met(4.21));
         assert_eq!(aim(Op::AtLeast, 3.0).text(), ">= 3");
     }
 

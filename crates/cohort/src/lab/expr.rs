@@ -2,8 +2,9 @@
 //! The small language in which an experiment says what a figure is.
 //!
 //! Numbers, `+ - * / ( )`, `VARIANT:METRIC` where the metric has one value, a reducer of one
-//! `VARIANT:METRIC` where it has many, and `paper("ITEM/VALUE")`. Parsing is apart from
-//! evaluating, so that a mistake is found when the file is read and not after an hour's run.
+//! `VARIANT:METRIC` where it has many or of several expressions, `nth(N, VARIANT:METRIC)` and
+//! `below(LIMIT, VARIANT:METRIC)`, and `paper("ITEM/VALUE")`. Parsing is apart from evaluating, so
+//! that a mistake is found when the file is read and not after an hour's run.
 
 use std::fmt;
 
@@ -18,6 +19,19 @@ pub enum Expr {
     Metric {
         /// How.
         reduce: Reduce,
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+    },
+    /// Several expressions, made one number.
+    Several(Reduce, Vec<Expr>),
+    /// One number of a metric's values, by an argument.
+    Pick {
+        /// How.
+        pick: Pick,
+        /// The argument.
+        by: Box<Expr>,
         /// The variant.
         variant: String,
         /// The metric.
@@ -106,6 +120,37 @@ impl Reduce {
     }
 }
 
+/// How an argument makes one number of many values, which stand in the order of their printing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// The value of this number, from 1 on.
+    Nth,
+    /// How many values are less than this.
+    Below,
+}
+
+impl Pick {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "nth" => Pick::Nth,
+            "below" => Pick::Below,
+            _ => return None,
+        })
+    }
+
+    fn apply(self, by: f64, values: &[f64]) -> Result<f64, String> {
+        match self {
+            Pick::Nth if by < 1.0 || by.fract() != 0.0 || by > values.len() as f64 => Err(format!(
+                "it has {} values and none number {by}",
+                values.len()
+            )),
+            Pick::Nth => Ok(values[by as usize - 1]),
+            Pick::Below if values.is_empty() => Err("it has no value".into()),
+            Pick::Below => Ok(values.iter().filter(|value| **value < by).count() as f64),
+        }
+    }
+}
+
 /// The value at a share of the way through values in order, between two of them in proportion.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = share * (sorted.len() - 1) as f64;
@@ -149,6 +194,19 @@ impl Expr {
                     .apply(&values)
                     .map_err(|why| format!("{variant}:{metric}: {why}"))?
             }
+            Expr::Several(reduce, parts) => {
+                let values: Result<Vec<_>, _> =
+                    parts.iter().map(|part| part.evaluate(figures)).collect();
+                reduce.apply(&values?)?
+            }
+            Expr::Pick {
+                pick,
+                by,
+                variant,
+                metric,
+            } => pick
+                .apply(by.evaluate(figures)?, &figures.values(variant, metric)?)
+                .map_err(|why| format!("{variant}:{metric}: {why}"))?,
             Expr::Binary(left, operator, right) => {
                 let (left, right) = (left.evaluate(figures)?, right.evaluate(figures)?);
                 match operator {
@@ -169,6 +227,13 @@ impl Expr {
             Expr::Number(_) => {}
             Expr::Paper(id) => paper(id),
             Expr::Metric { variant: name, .. } => variant(name),
+            Expr::Several(_, parts) => parts.iter().for_each(|part| part.names(variant, paper)),
+            Expr::Pick {
+                by, variant: name, ..
+            } => {
+                variant(name);
+                by.names(variant, paper);
+            }
             Expr::Binary(left, _, right) => {
                 left.names(variant, paper);
                 right.names(variant, paper);
@@ -217,7 +282,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
                 _ => Token::Word(word.to_string()),
             });
             end
-        } else if "+-*/()".contains(first) {
+        } else if "+-*/(),".contains(first) {
             found.push(Token::Sign(first));
             1
         } else {
@@ -288,23 +353,68 @@ impl Parser {
 
     fn call(&mut self, name: &str) -> Result<Expr, String> {
         let reduce = Reduce::named(name);
-        if reduce.is_none() && name != "paper" {
+        let pick = Pick::named(name);
+        if reduce.is_none() && pick.is_none() && name != "paper" {
             return Err(format!(
                 "`{name}` is neither VARIANT:METRIC nor one of min, max, median, mean, sum, \
-                 count, first, last, paper"
+                 count, first, last, nth, below, paper"
             ));
         }
         if self.sign("(").is_none() {
             return Err(format!("{name} needs its argument in parentheses"));
         }
-        let expr = match (reduce, self.next()) {
-            (Some(reduce), Some(Token::Word(word))) => metric(&word, reduce)?,
-            (None, Some(Token::Text(id))) => Expr::Paper(id),
-            (Some(_), _) => return Err(format!("{name}() takes one VARIANT:METRIC")),
-            (None, _) => return Err("paper() takes one text, \"ITEM/VALUE\"".into()),
+        if let Some(pick) = pick {
+            let by = Box::new(self.sum()?);
+            let (variant, metric) = match (self.sign(","), self.next()) {
+                (Some(_), Some(Token::Word(word))) => names(&word)?,
+                _ => return Err(format!("{name}() takes a number and one VARIANT:METRIC")),
+            };
+            self.close()?;
+            return Ok(Expr::Pick {
+                pick,
+                by,
+                variant,
+                metric,
+            });
+        }
+        let expr = match reduce {
+            Some(reduce) => self.reduced(name, reduce)?,
+            None => match self.next() {
+                Some(Token::Text(id)) => Expr::Paper(id),
+                _ => return Err("paper() takes one text, \"ITEM/VALUE\"".into()),
+            },
         };
         self.close()?;
         Ok(expr)
+    }
+
+    /// The values of one metric, or expressions with commas between them.
+    fn reduced(&mut self, name: &str, reduce: Reduce) -> Result<Expr, String> {
+        let mut parts = vec![self.sum()?];
+        while self.sign(",").is_some() {
+            parts.push(self.sum()?);
+        }
+        match (parts.len(), parts.pop()) {
+            (
+                1,
+                Some(Expr::Metric {
+                    reduce: Reduce::Only,
+                    variant,
+                    metric,
+                }),
+            ) => Ok(Expr::Metric {
+                reduce,
+                variant,
+                metric,
+            }),
+            (2.., Some(last)) => {
+                parts.push(last);
+                Ok(Expr::Several(reduce, parts))
+            }
+            _ => Err(format!(
+                "{name}() takes one VARIANT:METRIC or several expressions"
+            )),
+        }
     }
 
     fn close(&mut self) -> Result<(), String> {
@@ -315,12 +425,20 @@ impl Parser {
 }
 
 fn metric(word: &str, reduce: Reduce) -> Result<Expr, String> {
+    let (variant, metric) = names(word)?;
+    Ok(Expr::Metric {
+        reduce,
+        variant,
+        metric,
+    })
+}
+
+/// The variant and the metric.
+fn names(word: &str) -> Result<(String, String), String> {
     match word.split_once(':') {
-        Some((variant, metric)) if !variant.is_empty() && !metric.is_empty() => Ok(Expr::Metric {
-            reduce,
-            variant: variant.to_string(),
-            metric: metric.to_string(),
-        }),
+        Some((variant, metric)) if !variant.is_empty() && !metric.is_empty() => {
+            Ok((variant.to_string(), metric.to_string()))
+        }
         _ => Err(format!("`{word}` is not VARIANT:METRIC")),
     }
 }
@@ -378,6 +496,13 @@ mod tests {
             ("first(stock:fork-1mb)", 30.0),
             ("last(stock:fork-1mb)", 60.0),
             ("min(stock:fork-1mb) / shared:fork-1mb", 2.0),
+            ("max(shared:fork-1mb, 2 * 4, 1)", 8.0),
+            ("mean(min(stock:fork-1mb), max(stock:fork-1mb))", 35.0),
+            ("nth(3, stock:fork-1mb)", 20.0),
+            ("nth(8 / 2, stock:fork-1mb)", 60.0),
+            ("below(20, stock:fork-1mb)", 1.0),
+            ("below(3 * min(stock:fork-1mb), stock:fork-1mb)", 2.0),
+            ("below(1, stock:fork-1mb)", 0.0),
             ("paper(\"p.t4/speed-up\") * 2", 4.2),
         ] {
             assert_eq!(value(text), Ok(expected), "{text}");
@@ -389,6 +514,11 @@ mod tests {
         for (text, word) in [
             ("stock:fork-1mb", "4 values"),
             ("other:fork-1mb", "printed no"),
+            ("min(stock:fork-1mb, 1)", "4 values"),
+            ("nth(5, stock:fork-1mb)", "none number 5"),
+            ("nth(0, stock:fork-1mb)", "none number 0"),
+            ("nth(3 / 2, stock:fork-1mb)", "none number 1.5"),
+            ("below(5, other:fork-1mb)", "printed no"),
             ("1 / shared:none", "division by zero"),
             ("paper(\"p.t5/x\")", "no p.t5/x"),
         ] {
@@ -408,6 +538,11 @@ mod tests {
             ("least(stock:x)", "least"),
             ("min stock:x", "parentheses"),
             ("min(3)", "VARIANT:METRIC"),
+            ("nth(stock:x)", "a number and one"),
+            ("nth(1, 2)", "a number and one"),
+            ("below(1, x)", "VARIANT:METRIC"),
+            ("min(stock:x, )", "unexpected `)`"),
+            ("min(stock:x + 1)", "several expressions"),
             ("paper(x)", "one text"),
             ("stock:", "VARIANT:METRIC"),
             ("a:b ^ 2", "unexpected `^`"),
@@ -420,12 +555,14 @@ mod tests {
 
     #[test]
     fn the_names_in_an_expression_are_found() {
-        let expr = Expr::parse("min(a:x) / b:y + paper(\"p/q\")").unwrap();
+        let expr =
+            Expr::parse("min(a:x) / max(1, b:y) + below(c:z, d:x) - paper(\"p/q\")").unwrap();
         let (mut variants, mut papers) = (Vec::new(), Vec::new());
         expr.names(&mut |name| variants.push(name.to_string()), &mut |id| {
             papers.push(id.to_string())
         });
-        assert_eq!(variants, ["a", "b"]);
+        variants.sort();
+        assert_eq!(variants, ["a", "b", "c", "d"]);
         assert_eq!(papers, ["p/q"]);
     }
 
