@@ -67,7 +67,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         );
     }
     let init = programs::init(lab)?;
-    let programs = programs::workloads(lab)?;
+    let programs = programs::of_experiment(lab, &experiment.guest)?;
     let image = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,

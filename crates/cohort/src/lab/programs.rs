@@ -2,6 +2,7 @@
 //! The programs that go into a guest: its init, the workloads, the kernel's selftests.
 
 use super::build::{self, Config};
+use super::experiment::Guest;
 use super::guest::Arch;
 use super::hash::Hasher;
 use super::process::run_or_fail;
@@ -160,6 +161,15 @@ pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
         file: target.join(TARGET).join("release/cohort"),
         mode: 0o755,
     })
+}
+
+/// What the guest of an experiment has: the workloads, and this program if it asks for it.
+pub fn of_experiment(lab: &Lab, guest: &Guest) -> Result<Vec<Program>> {
+    let mut programs = workloads(lab)?;
+    if guest.cohort {
+        programs.push(cohort()?);
+    }
+    Ok(programs)
 }
 
 /// Builds the program that prints what KUnit found at boot.

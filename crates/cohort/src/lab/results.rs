@@ -181,10 +181,7 @@ pub fn run(
         kernels.push(build::build(lab, config)?);
     }
     let init = programs::init(lab)?;
-    let mut programs = programs::workloads(lab)?;
-    if experiment.guest.cohort {
-        programs.push(programs::cohort()?);
-    }
+    let programs = programs::of_experiment(lab, &experiment.guest)?;
     let rootfs = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,
