@@ -389,9 +389,93 @@ class Editor:
             self.tree = None
 
 
+class Spreadsheet:
+    """Rows of numbers, their sums and means, written out as text."""
+
+    def __init__(self):
+        import csv
+        import io
+        import statistics
+        self.csv, self.io, self.statistics = csv, io, statistics
+        self.rows = [[str(row * column % 97) for column in range(1, 9)] for row in range(300)]
+
+    def use(self, rng):
+        for _ in range(20):
+            rng.choice(self.rows)[rng.randrange(8)] = str(rng.randrange(1000))
+        columns = [list(map(int, column)) for column in zip(*self.rows)]
+        self.foot = [(sum(column), round(self.statistics.fmean(column), 2)) for column in columns]
+        with self.io.StringIO() as file:
+            self.csv.writer(file).writerows(self.rows)
+            self.saved = file.getvalue()
+
+
+class Dictionary:
+    """Words in order, to be looked up, misspelt too."""
+
+    def __init__(self):
+        import bisect
+        import difflib
+        import unicodedata
+        self.bisect, self.difflib = bisect.bisect_left, difflib
+        words = {word.strip(".,;:()\"'").lower() for n in range(8) for word in licence(n).split()}
+        self.words = sorted(unicodedata.normalize("NFC", word) for word in words if word.isalpha())
+        self.found = {}
+
+    def use(self, rng):
+        for _ in range(30):
+            word = rng.choice(self.words)
+            at = self.bisect(self.words, word[:-1] or word)
+            self.found[word] = self.difflib.get_close_matches(word[:-1], self.words[at:at + 40])
+
+
+class Archive:
+    """Files in an archive, which is listed and added to."""
+
+    def __init__(self):
+        import fnmatch
+        import io
+        import zipfile
+        self.match, self.zip, self.file = fnmatch.filter, zipfile.ZipFile, io.BytesIO()
+        self.seen = 0
+        for n in range(5):
+            self.add(n)
+
+    def add(self, n):
+        with self.zip(self.file, "a", 8) as archive:
+            archive.writestr(f"{self.seen}-{n}.py", source(n)[:20_000])
+        self.seen += 1
+
+    def use(self, rng):
+        if self.seen > 40:
+            self.file.truncate(0)
+            self.seen = 0
+        self.add(rng.randrange(150))
+        with self.zip(self.file) as archive:
+            self.shown = {name: archive.getinfo(name).CRC for name in self.match(archive.namelist(), "*.py")}
+
+
+class Chat:
+    """Messages, signed, wrapped to the width of a screen and kept."""
+
+    def __init__(self):
+        import hmac
+        import textwrap
+        import uuid
+        self.sign, self.wrap, self.uuid = hmac.digest, textwrap.wrap, uuid.UUID
+        self.lines = [line.strip() for line in licence(2).splitlines() if line.strip()]
+        self.messages = []
+
+    def use(self, rng):
+        for _ in range(25):
+            text = " ".join(rng.choices(self.lines, k=3))
+            self.messages.append((self.uuid(int=rng.getrandbits(128)), self.sign(b"key", text.encode(), "sha256"),
+                                  self.wrap(text, 40)))
+        self.messages = self.messages[-400:]
+
+
 APPS = {app.__name__.lower(): app for app in (
     Phone, Calendar, Mail, News, Browser, Map, Market, Packages, FourInARow, Life, Movie, Radio,
-    Timeline, Gallery, Alarm, Editor)}
+    Timeline, Gallery, Alarm, Editor, Spreadsheet, Dictionary, Archive, Chat)}
 
 
 def comm(name):
