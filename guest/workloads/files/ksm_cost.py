@@ -35,7 +35,7 @@ KSM = "/sys/kernel/mm/ksm"
 CGROUPS = "/sys/fs/cgroup/apps"
 PATIENCE = 600
 # Seconds at the end in which nothing happens.
-IDLE = 20
+IDLE = 10
 # Some are used often, some hardly ever: the share falls with the rank (Zipf).
 RANKS = ["browser", "timeline", "mail", "phone", "news", "packages", "map", "gallery", "fourinarow",
          "market", "calendar", "radio", "editor", "life", "movie", "alarm"]
@@ -253,21 +253,47 @@ class Samples:
         metric("anonymous", pages, "pages")
         metric("sharing", self.ksm.counts()["pages_sharing"], "pages")
         metric("spent", spent, "instructions")
-        if number % 8 == 0:
+        if number % 4 == 0:
             metric(f"anonymous-{number}", pages, "pages")
             metric(f"spent-{number}", spent, "instructions")
+            metric(f"scanned-{number}", self.since("pages_scanned"), "pages")
             metric(f"work-{number}", work() - self.work, "instructions")
 
     def since(self, name):
         return self.ksm.counts()[name] - self.start[name]
 
 
+def at_the_end(ksm, zygote, samples, breaks):
+    spent, scanned = ksm.instructions(), samples.since("pages_scanned")
+    metric("app-instructions", work() - samples.work, "instructions")
+    metric("cow-breaks", numbers("/proc/vmstat").get("cow_ksm", 0) - breaks, "faults")
+    metric("ksmd-instructions", spent - samples.instructions, "instructions")
+    metric("scanned", scanned, "pages")
+
+    time.sleep(IDLE)
+    counts = ksm.counts()
+    metric("idle-instructions", ksm.instructions() - spent, "instructions")
+    metric("idle-scanned", samples.since("pages_scanned") - scanned, "pages")
+    metric("idle-seconds", IDLE, "s")
+    metric("final-anonymous", anonymous_pages(), "pages")
+    metric("final-sharing", counts["pages_sharing"], "pages")
+    metric("final-shared", counts["pages_shared"], "pages")
+    metric("final-unshared", counts["pages_unshared"], "pages")
+    metric("final-profit", counts["general_profit"], "bytes")
+    metric("full-scans", samples.since("full_scans"), "scans")
+    metric("skipped", samples.since("pages_skipped"), "pages")
+    metric("seconds", round(time.monotonic() - samples.clock, 3), "s")
+    for app in zygote.apps.values():
+        stat = numbers(f"/proc/{app.pid}/ksm_stat")
+        metric("items", stat["ksm_rmap_items"], "pages")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("variant", choices=SETTINGS)
-    parser.add_argument("--uses", type=int, default=48)
+    parser.add_argument("--uses", type=int, default=32)
     parser.add_argument("--dwell", type=float, default=5)
-    parser.add_argument("--until", type=int, help="end after so many uses")
+    parser.add_argument("--until", type=int, help="end at once after so many uses")
     parser.add_argument("--zygote", action="store_true", help="the zygote is dormant too")
     options = parser.parse_args()
     if options.uses < 2 * len(RANKS):
@@ -307,30 +333,10 @@ def main():
         if number + 1 == options.until:
             break
 
-    # The last one's turn.
-    time.sleep(options.dwell)
-    spent, scanned = ksm.instructions(), samples.since("pages_scanned")
-    metric("app-instructions", work() - samples.work, "instructions")
-    metric("cow-breaks", numbers("/proc/vmstat").get("cow_ksm", 0) - breaks, "faults")
-    metric("ksmd-instructions", spent - samples.instructions, "instructions")
-    metric("scanned", scanned, "pages")
-
-    time.sleep(IDLE)
-    counts = ksm.counts()
-    metric("idle-instructions", ksm.instructions() - spent, "instructions")
-    metric("idle-scanned", samples.since("pages_scanned") - scanned, "pages")
-    metric("idle-seconds", IDLE, "s")
-    metric("final-anonymous", anonymous_pages(), "pages")
-    metric("final-sharing", counts["pages_sharing"], "pages")
-    metric("final-shared", counts["pages_shared"], "pages")
-    metric("final-unshared", counts["pages_unshared"], "pages")
-    metric("final-profit", counts["general_profit"], "bytes")
-    metric("full-scans", samples.since("full_scans"), "scans")
-    metric("skipped", samples.since("pages_skipped"), "pages")
-    metric("seconds", round(time.monotonic() - samples.clock, 3), "s")
-    for app in zygote.apps.values():
-        stat = numbers(f"/proc/{app.pid}/ksm_stat")
-        metric("items", stat["ksm_rmap_items"], "pages")
+    if not options.until:
+        # The last one's turn.
+        time.sleep(options.dwell)
+        at_the_end(ksm, zygote, samples, breaks)
     ksm.run(False)
     zygote.end()
 
