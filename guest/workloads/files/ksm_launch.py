@@ -121,7 +121,7 @@ def rehearse(zygote, ksm, variant):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("variant", choices=SETTINGS)
-    parser.add_argument("--launches", type=int, default=200)
+    parser.add_argument("--launches", type=int, default=60)
     parser.add_argument("--dwell", type=float, default=2)
     parser.add_argument("--share", type=int, default=50, help="how many per cent of all there is room for")
     parser.add_argument("--nice", type=int, help="ksmd's priority")
