@@ -91,18 +91,6 @@ static inline bool cohort_copy_files(void)
 	return static_branch_unlikely(&cohort_copy_files_key);
 }
 
-bool __cohort_turned_away(pmd_t *pmd, spinlock_t *ptl);
-
-/*
- * Has a process turned away from the table that @ptl locks? A thread that faults
- * may have unshared it until all regions in its range are locked, so a copy by
- * fork, that locks them one by one, asks with the lock held (invariant 12).
- */
-static inline bool cohort_turned_away(pmd_t *pmd, spinlock_t *ptl)
-{
-	return cohort_active() && unlikely(__cohort_turned_away(pmd, ptl));
-}
-
 /* Does @mm use any shared PMD table? Callers hold its mmap_lock. */
 static inline bool mm_cohort_upper(struct mm_struct *mm)
 {
@@ -516,11 +504,6 @@ static inline bool pmd_cohort(pmd_t pmd) { return false; }
 
 static inline bool cohort_active(void) { return false; }
 static inline bool cohort_copy_files(void) { return false; }
-static inline bool cohort_turned_away(pmd_t *pmd, spinlock_t *ptl)
-{
-	return false;
-}
-
 static inline void cohort_mm_init(struct mm_struct *mm) { }
 static inline void cohort_exit_mmap(struct mm_struct *mm) { }
 static inline void cohort_fork_failed(struct mm_struct *mm) { }

@@ -181,19 +181,6 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	return true;
 }
 
-/*
- * The walker that holds @ptl has kept RCU since it found the lock: no table has
- * been freed and made another's meanwhile. An entry that is empty by now led to
- * file pages, and its table is empty too.
- */
-bool __cohort_turned_away(pmd_t *pmd, spinlock_t *ptl)
-{
-	pmd_t entry = pmdp_get_lockless(pmd);
-
-	return pmd_present(entry) && !pmd_leaf(entry) &&
-	       ptlock_ptr(cohort_ptdesc(entry)) != ptl;
-}
-
 /* Lock the table of a sharer that nobody else can take off the list. */
 static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
 {

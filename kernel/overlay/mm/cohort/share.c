@@ -383,17 +383,35 @@ static noinline int finish_tables(struct cohort_fork *cf, unsigned long limit)
 	return err;
 }
 
+/*
+ * A copy of entries maps their table before it takes the lock. Wait for faults in
+ * regions that are not locked yet and may lie in the same table: one could unshare
+ * it meanwhile, and what is copied then would be another process's (invariant 12).
+ */
+static void lock_ahead(struct mm_struct *mm, unsigned long start,
+		       unsigned long end)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
+
+	for_each_vma_range(vmi, vma, end)
+		vma_start_write(vma);
+}
+
 /**
  * __cohort_fork_begin() - decide whether a fork shares tables
- * @cf: filled in; all else here is only for forks that share
+ * @cf: filled in; all else in it is only for forks that share
  * @mm: the child
  * @oldmm: the parent; both are locked for writing
  */
 void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			 struct mm_struct *oldmm)
 {
-	if (!fork_shares(oldmm))
+	if (!fork_shares(oldmm)) {
+		if (mm_cohort(oldmm))
+			lock_ahead(oldmm, 0, ULONG_MAX);
 		return;
+	}
 	memset(cf, 0, sizeof(*cf));
 	cf->sharing = true;
 	cf->mm = mm;
@@ -432,6 +450,9 @@ int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 	cf->prev = vma;
 	cf->shareable = cohort_region_shareable(vma);
 	cf->refused |= !cf->shareable;
+	if (!cf->shareable)
+		lock_ahead(cf->oldmm, vma->vm_end,
+			   ALIGN(vma->vm_end, PMD_SIZE));
 	cf->cow |= is_cow_mapping(vma->vm_flags);
 	return 0;
 }
