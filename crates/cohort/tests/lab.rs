@@ -165,6 +165,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         "guest/kernel-tests/tests.toml",
         include_str!("../../../guest/kernel-tests/tests.toml"),
     );
+    checkout.write(
+        "guest/scan-kernels.toml",
+        include_str!("../../../guest/scan-kernels.toml"),
+    );
     let refusals: &[(&[&str], &str)] = &[
         (
             &["soak", "--config", "pristine"],
@@ -175,6 +179,10 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         (
             &["fuzz", "--config", "pristine"],
             "use --config debug or bench",
+        ),
+        (
+            &["scan-kernels", "--filter", "nosuch"],
+            "no such kernel; there are: 5.10-amd64",
         ),
         (&["fuzz", "--minutes", "0"], "must be 1 at least"),
         (&["fuzz", "--shorten"], "--replay <FILE>"),
