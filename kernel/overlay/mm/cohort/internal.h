@@ -34,7 +34,7 @@ struct cohort_table {
 	bool upper;
 	bool counted;
 	bool copied;
-	spinlock_t lock;
+	spinlock_t lock; /* of a PMD table; others have @pt's */
 	struct mm_struct *owner;
 	unsigned long counts[NR_MM_COUNTERS];
 	struct list_head sharers;

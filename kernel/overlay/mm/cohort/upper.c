@@ -67,8 +67,8 @@ static bool may_be_huge(struct vm_area_struct *vma)
 /* May all regions in the range of a PMD table be shared through it? */
 static bool range_shareable(struct mm_struct *mm, unsigned long base)
 {
-	unsigned long end = base + PUD_SIZE, mapped = 0;
 	VMA_ITERATOR(vmi, mm, base);
+	unsigned long end = base + PUD_SIZE, mapped = 0;
 	struct vm_area_struct *vma;
 
 	for_each_vma_range(vmi, vma, end) {

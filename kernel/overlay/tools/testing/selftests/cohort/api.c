@@ -573,7 +573,8 @@ static void test_unused_entries(long arg)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	page_fill(anon, 5);
 	touch(file);
-	must(pagemap_entry(0, file + page_size) & PM_PRESENT, "nothing was mapped beside the fault");
+	must(pagemap_entry(0, file + page_size) & PM_PRESENT,
+	     "nothing was mapped beside the fault");
 	spawn(1);
 	ask(1, nothing, 0, 0);
 	before = vm_event("cohort_pte_copied_unshare");

@@ -69,7 +69,7 @@ extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;
 extern bool quick;			/* -q: fewer pages, rounds and children */
 extern int race_seconds;		/* -t: how long one race may run */
-extern int case_seconds;		/* -T: how long a case may take; to be raised before run_cases() */
+extern int case_seconds;		/* -T: how long a case may take; raise before run_cases() */
 extern bool costly;			/* -x: what the whole machine feels is allowed */
 
 /* --- cases ---------------------------------------------------------------- */
