@@ -246,11 +246,15 @@ const A64: &[Word] = &[
     word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(SysReg::Root)),
     word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(SysReg::KernelRoot)),
     word(0xffff_ffe0, 0xd518_d020, 0, Does::Write(SysReg::Context)),
+    // TLBI of ranges (RVAE1 and its kin, ARMv8.4), of which the pages are not worked out.
+    word(0xffff_ff20, 0xd508_8220, 0, Does::Invalidate(Scope::All)),
+    word(0xffff_ff20, 0xd508_8520, 0, Does::Invalidate(Scope::All)),
+    word(0xffff_ff20, 0xd508_8620, 0, Does::Invalidate(Scope::All)),
     // TLBI VAE1, VAAE1, VALE1, VAALE1 and their broadcast forms, then ASIDE1, then the rest.
     word(0xffff_f960, 0xd508_8120, 0, Does::Invalidate(Scope::Page)),
     word(0xffff_f960, 0xd508_8160, 0, Does::Invalidate(Scope::Page)),
-    word(0xffff_fbe0, 0xd508_8340, 0, Does::Invalidate(Scope::Space)),
-    word(0xffff_fbe0, 0xd508_8300, 0, Does::Invalidate(Scope::All)),
+    word(0xffff_f9e0, 0xd508_8140, 0, Does::Invalidate(Scope::Space)),
+    word(0xffff_f9e0, 0xd508_8100, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ffff, 0xd69f_03e0, 0, Does::Return),
 ];
 
@@ -440,7 +444,14 @@ mod tests {
         assert_eq!(a64(0xd503_201f), None);
         assert_eq!(a64(0xd538_2007), None);
         // tlbi vae1is, x2; tlbi vale1is, x2; tlbi aside1is, x0; tlbi vmalle1is; tlbi vmalle1
-        for word in [0xd508_8322, 0xd508_83a2, 0xd508_8722] {
+        // tlbi vae1os, x2; tlbi vale1os, x2
+        for word in [
+            0xd508_8322,
+            0xd508_83a2,
+            0xd508_8722,
+            0xd508_8122,
+            0xd508_81a2,
+        ] {
             let Some(Op::Invalidate { scope, address }) = a64(word) else {
                 panic!("{word:#x} is no invalidation");
             };
@@ -462,8 +473,18 @@ mod tests {
         for (word, scope) in [
             (0xd508_8340, Scope::Space),
             (0xd508_8740, Scope::Space),
+            (0xd508_8142, Scope::Space),
             (0xd508_831f, Scope::All),
             (0xd508_871f, Scope::All),
+            (0xd508_811f, Scope::All),
+            // tlbi rvae1, x2; rvae1is; rvale1is; rvaale1is; rvaae1is; rvae1os; rvaale1os
+            (0xd508_8622, Scope::All),
+            (0xd508_8222, Scope::All),
+            (0xd508_82a2, Scope::All),
+            (0xd508_82e2, Scope::All),
+            (0xd508_8262, Scope::All),
+            (0xd508_8522, Scope::All),
+            (0xd508_85e2, Scope::All),
         ] {
             let address = Operand::None;
             assert_eq!(
