@@ -103,6 +103,13 @@ pub struct Variant {
     pub rounds: u32,
     /// Seconds of guest time for one command.
     pub timeout: Option<u64>,
+    /// More words for its kernel's command line, after the guest's; needs [`Guest::fresh`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cmdline: String,
+    /// MB that its guest can read from the disk in a second: of time, not of instructions. Needs
+    /// [`Guest::fresh`] too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_limit: Option<u64>,
 }
 
 impl Variant {
@@ -347,6 +354,13 @@ impl Experiment {
             if variant.rounds == 0 {
                 bail!("the variant {name} has no rounds");
             }
+            let own = !variant.cmdline.is_empty() || variant.read_limit.is_some();
+            if own && !self.guest.fresh {
+                bail!("the variant {name} needs a boot of its own: `fresh = true`");
+            }
+            if variant.read_limit.is_some() && (self.guest.rootfs.is_none() || self.guest.icount) {
+                bail!("`read_limit` of {name} needs a `rootfs`, and no `icount`");
+            }
         }
         for id in &self.paper {
             papers.require(id)?;
@@ -491,10 +505,17 @@ impl Experiment {
                 },
                 kernel: variants[0].kernel,
                 model: variants[0].model.as_deref(),
+                cmdline: self.cmdline(variants[0]),
+                read_limit: variants[0].read_limit,
                 steps: variants.iter().flat_map(|v| self.steps(v)).collect(),
                 variants,
             })
             .collect()
+    }
+
+    /// The words that a variant's kernel finds on its command line.
+    pub fn cmdline(&self, variant: &Variant) -> String {
+        format!("{} {}", self.guest.cmdline, variant.cmdline)
     }
 
     /// Set-up and rounds of a variant.
@@ -523,6 +544,10 @@ pub struct Boot<'a> {
     pub kernel: Config,
     /// The translation model that the variants name.
     pub model: Option<&'a str>,
+    /// Words for the kernel's command line.
+    pub cmdline: String,
+    /// MB that it can read from the disk in a second.
+    pub read_limit: Option<u64>,
     /// The variants that it is to give figures of.
     pub variants: Vec<&'a Variant>,
     /// The job.
@@ -630,6 +655,24 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
     }
 
     #[test]
+    fn a_variant_may_have_words_for_its_kernel() {
+        let text = GOOD
+            .replace(
+                "timeout = 60",
+                "timeout = 60\nfresh = true\ncmdline = \"a=1\"",
+            )
+            .replace("timeout = 5", "timeout = 5\ncmdline = \"b=2\"");
+        let (_dir, lab) = fake(&text);
+        let experiment = load(&lab, "demo", &Papers::of(&lab).unwrap()).unwrap();
+        let words: Vec<Vec<String>> = experiment
+            .boots()
+            .iter()
+            .map(|boot| boot.cmdline.split_whitespace().map(String::from).collect())
+            .collect();
+        assert_eq!(words, [vec!["a=1"], vec!["a=1", "b=2"]]);
+    }
+
+    #[test]
     fn under_a_model_a_variant_may_have_less_to_do() {
         let text = GOOD.replacen(
             "command = \"fork-cost\"",
@@ -703,6 +746,14 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
                 "cpus = 1",
             ),
             (
+                error_of(
+                    &GOOD
+                        .replace("timeout = 60", "timeout = 60\nfresh = true")
+                        .replace("rounds = 2", "rounds = 2\nread_limit = 1"),
+                ),
+                "needs a `rootfs`",
+            ),
+            (
                 change("min(pure:fork)", "min(none:fork)"),
                 "no variant `none`",
             ),
@@ -713,6 +764,10 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
             (change("name = \"pure\"", "name = \"stock\""), "named stock"),
             (change("name = \"pure\"", "name = \"Pure.1\""), "Pure.1"),
             (change("rounds = 2", "rounds = 0"), "no rounds"),
+            (
+                change("rounds = 2", "rounds = 2\ncmdline = \"a\""),
+                "boot of its own",
+            ),
             (
                 change("kind = \"table\"", "kind = \"line\""),
                 "numbers as x",

@@ -271,6 +271,7 @@ impl Bench<'_> {
             cpus: 2,
             icount: false,
             rootfs: None,
+            read_limit: None,
             // Two nodes, so that pages can move from one to the other.
             cmdline: format!("numa=fake=2 cohort={}", self.options.mode),
             init: &self.init,

@@ -122,6 +122,8 @@ pub struct Spec<'a> {
     pub icount: bool,
     /// The root file system's image.
     pub rootfs: Option<&'a Path>,
+    /// MB that can be read from its disk in a second; None for no limit.
+    pub read_limit: Option<u64>,
     /// More words for the kernel's command line.
     pub cmdline: String,
     /// The guest's init.
@@ -415,10 +417,15 @@ impl Spec<'_> {
             qemu.args(["-accel", "tcg,thread=multi"]);
         }
         if let Some(rootfs) = self.rootfs {
+            let limit = self.read_limit.map(|mb| {
+                // MB as memory has them, as all sizes here.
+                format!(",throttling.bps-read={}", mb << 20)
+            });
             qemu.arg("-drive")
                 .arg(format!(
-                    "if=none,id=root,format=raw,snapshot=on,file={}",
-                    rootfs.display()
+                    "if=none,id=root,format=raw,snapshot=on,file={}{}",
+                    rootfs.display(),
+                    limit.unwrap_or_default()
                 ))
                 .arg("-device")
                 .arg(format!("virtio-blk-{},drive=root", self.machine.bus()));

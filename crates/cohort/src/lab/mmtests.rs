@@ -373,6 +373,7 @@ impl Bench<'_> {
                 cpus: CPUS,
                 icount: false,
                 rootfs: Some(&self.rootfs),
+                read_limit: None,
                 cmdline: format!("numa=fake=2 {}", side.cmdline),
                 init: &self.init,
                 programs: &self.programs,

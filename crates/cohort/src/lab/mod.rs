@@ -395,6 +395,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
         cpus: 2,
         icount: false,
         rootfs: Some(&image),
+        read_limit: None,
         cmdline: format!("lab.shell quiet {cmdline}"),
         init: &init,
         programs: &programs,

@@ -60,6 +60,7 @@ fn boot(lab: &Lab, kernel: &Kernel, name: &str, plugin: &Plugin) -> Result<Vec<S
         cpus: 2,
         icount: true,
         rootfs: None,
+        read_limit: None,
         cmdline: "cohort=always".into(),
         init: &programs::init(lab)?,
         programs: &programs::workloads(lab)?,

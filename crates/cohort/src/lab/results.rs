@@ -223,7 +223,8 @@ pub fn run(
             // The model's order of things must not depend on this machine's speed.
             icount: guest.icount || plugin.is_some(),
             rootfs: rootfs.as_deref(),
-            cmdline: guest.cmdline.clone(),
+            read_limit: boot.read_limit,
+            cmdline: boot.cmdline,
             init: &init,
             programs: &programs,
             steps,

@@ -96,6 +96,7 @@ impl Packaged {
             cpus: 1,
             icount: false,
             rootfs: Some(&rootfs),
+            read_limit: None,
             cmdline: String::new(),
             init: &init,
             programs: &programs,

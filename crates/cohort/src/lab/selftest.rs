@@ -105,6 +105,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
             cpus: cpus(),
             icount: false,
             rootfs: Some(&rootfs),
+            read_limit: None,
             // Two nodes, as far as the kernel can tell: pages move between them.
             cmdline: format!("numa=fake=2 cohort={mode}"),
             init: &init,

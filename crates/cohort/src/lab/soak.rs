@@ -140,6 +140,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
         cpus: CPUS,
         icount: false,
         rootfs: Some(&rootfs::image(lab, ROOTFS)?),
+        read_limit: None,
         cmdline: match options.no_leaks {
             true => CMDLINE.into(),
             false => format!("{CMDLINE} kmemleak=on"),
