@@ -240,6 +240,14 @@ void need_swap(void);		/* or skip the case */
 void need_cgroup(void);
 void press(void);
 
+/* --- allocations that fail ------------------------------------------------ */
+
+void need_injection(void);	/* or skip the case */
+void arm(long n);		/* the n-th allocation from now on fails, in this process alone */
+bool disarm(void);		/* was there an n-th one, so that it failed? */
+void save_injection(void);	/* the machine's settings, before run_cases() ... */
+void restore_injection(void);	/* ... and after it */
+
 /* --- memory that breaks --------------------------------------------------- */
 
 /* run in a peer: take the page at an address out of use; 0 or -errno */

@@ -11,78 +11,12 @@
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <linux/userfaultfd.h>
-#if __has_include("sys/rseq.h")
-#include <sys/rseq.h>
-#endif
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY	1
 #endif
 
 static struct area area;
-
-static const struct knob {
-	const char *file, *value;
-} knobs[] = {
-	{ "/sys/kernel/debug/failslab/ignore-gfp-wait", "N" },
-	{ "/sys/kernel/debug/failslab/verbose", "0" },
-	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N" },
-	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem", "N" },
-	{ "/sys/kernel/debug/fail_page_alloc/min-order", "0" },
-	{ "/sys/kernel/debug/fail_page_alloc/verbose", "0" },
-};
-
-static char original[ARRAY_SIZE(knobs)][16];
-
-static int fail_fd = -1;
-
-static void need_injection(void)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
-		if (write_text(knobs[i].file, knobs[i].value))
-			skip("no fault injection in this kernel");
-}
-
-/*
- * On its way back to user space the kernel writes the CPU's number into our
- * memory, and kills who has none to spare: true on any kernel, but not our test.
- */
-static void forget_rseq(void)
-{
-#if __has_include("sys/rseq.h")
-	char *thread = __builtin_thread_pointer();
-
-	if (__rseq_size)
-		syscall(__NR_rseq, thread + __rseq_offset, 32, RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
-#endif
-}
-
-/* let the n-th allocation from now on fail, in this process alone */
-static void arm(long n)
-{
-	char text[16];
-
-	if (fail_fd < 0) {
-		forget_rseq();
-		fail_fd = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC);
-	}
-	if (fail_fd < 0)
-		skip("/proc/self/fail-nth: %s", strerror(errno));
-	snprintf(text, sizeof(text), "%ld", n);
-	must(pwrite(fail_fd, text, strlen(text), 0) > 0, "fail-nth: %s", strerror(errno));
-}
-
-/* was there an n-th one, so that it failed? */
-static bool disarm(void)
-{
-	char text[16] = "";
-	int saved = errno;
-
-	must(pread(fail_fd, text, sizeof(text) - 1, 0) > 0, "fail-nth: %s", strerror(errno));
-	must(pwrite(fail_fd, "0", 1, 0) == 1, "fail-nth: %s", strerror(errno));
-	errno = saved;
-	return atoi(text) == 0;
-}
 
 /* --- the operations ---------------------------------------------------------- */
 
@@ -446,12 +380,8 @@ int main(int argc, char **argv)
 		.desc = "Does a failing fork leave a gigabyte of shared memory as it was?",
 		.fn = test_fail_gigabyte,
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
-		if (read_text(knobs[i].file, original[i], sizeof(original[i])) < 0)
-			original[i][0] = 0;
+	save_injection();
 	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
-	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
-		if (original[i][0])
-			write_text(knobs[i].file, original[i]);
+	restore_injection();
 	return ret;
 }
