@@ -222,6 +222,9 @@ bool __region_order_copy(struct vm_fault *vmf, struct folio *folio)
 	pte_unmap_unlock(table, ptl);
 
 	for (; orders; order = next_order(&orders, order)) {
+		/* A new page of this size counts as mapped by a PMD. */
+		if (order == PMD_ORDER)
+			continue;
 		addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
 		new = new_folio(vma, addr, order);
 		if (new)

@@ -450,6 +450,27 @@ static long child_write_all(long shift, long unused)
 	return 0;
 }
 
+/* Large pages that a table of entries maps, as it is after a part was protected. */
+static void test_cow_split(long arg)
+{
+	map_mem(arg);
+	become_zygote();
+	fill(0);
+	for (size_t off = 0; off < mem.len; off += mem.block) {
+		must_call(mprotect(mem.base + off, page_size, PROT_READ));
+		must_call(mprotect(mem.base + off, page_size, RW));
+	}
+	must(regions(mem.base, mem.len) == 1, "the region is not one again");
+	spawn(1);
+	fill(10);
+	ask(1, child_check, 0, 0);
+	check(10);
+	ask(1, child_write_all, 20, 0);
+	check(10);
+	ask(1, child_check, 20, 0);
+	must_map_at_most(mem.base, mem.len, mem.order);
+}
+
 /*
  * A read may bring pages where nothing was. They are the reader's, and gone with
  * it, so that nobody else's table may hold them.
@@ -1855,6 +1876,7 @@ static const struct {
 	{ "The last word of order and MADV_NOHUGEPAGE counts", test_no_hugepage },
 	{ "After a fork each process sees its own writes", test_fork, true },
 	{ "One page written after a fork", test_cow, true },
+	{ "Large pages mapped by entries, written after a fork", test_cow_split, true },
 	{ "Pages that were read first after a fork", test_fork_read, true },
 	{ "Two generations, of which the first goes first", test_generations, true },
 	{ "A page lent to a pipe is not written by others", test_lent, true },
