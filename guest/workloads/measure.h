@@ -52,6 +52,7 @@
 #define PR_GET_COHORT 0x434f4802
 #define PR_COHORT_ZYGOTE 1
 #define PR_COHORT_KEEP_EXEC 2
+#define PR_COHORT_KEEP_IDS 4
 
 /* --- ending with a sentence ------------------------------------------------ */
 

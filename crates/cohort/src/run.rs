@@ -20,6 +20,7 @@ pub const EXIT_NOT_FOUND: u8 = 127;
 const PR_SET_COHORT: libc::c_int = 0x434f_4801;
 const PR_COHORT_ZYGOTE: libc::c_ulong = 1;
 const PR_COHORT_KEEP_EXEC: libc::c_ulong = 2;
+const PR_COHORT_KEEP_IDS: libc::c_ulong = 4;
 
 // Since Linux 6.4; libc has no name for it yet.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
@@ -144,6 +145,11 @@ pub struct Args {
     /// program is itself started by an exec).
     #[arg(long)]
     keep_exec: bool,
+    /// Children go on sharing when they become another user's, as the workers of a server that
+    /// root starts (apache2, php-fpm) do at once, or enter a namespace. Without it they take
+    /// tables of their own then: it is for programs whose users trust each other.
+    #[arg(long)]
+    keep_ids: bool,
     /// Let the kernel merge equal pages (KSM) of the program and its children, also after they
     /// execute other programs. Needs no Cohort in the kernel; with --zygote it does both.
     #[arg(long)]
@@ -174,9 +180,14 @@ pub struct Args {
 /// Sets the role and becomes the program; returns only when that failed.
 pub fn main(args: &Args) -> ExitCode {
     let orders = args.orders();
-    if args.zygote || args.keep_exec || (!args.merge && orders.is_empty()) {
+    let asked = args.zygote || args.keep_exec || args.keep_ids;
+    if asked || (!args.merge && orders.is_empty()) {
         // Both flags are always set: the exec below would drop a role that is not kept.
-        if let Err(error) = set_role(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC) {
+        let mut role = PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC;
+        if args.keep_ids {
+            role |= PR_COHORT_KEEP_IDS;
+        }
+        if let Err(error) = set_role(role) {
             eprintln!("cohort: {}", no_cohort(&error));
             return ExitCode::from(EXIT_NO_COHORT);
         }
