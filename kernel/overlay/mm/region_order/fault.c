@@ -3,10 +3,15 @@
  * A page size for each region: faults that find no page of that size.
  */
 #include <linux/gfp.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/mmzone.h>
 #include <linux/region_order.h>
 #include <linux/sched/signal.h>
 #include <linux/vmstat.h>
+
+/* it needs what is above */
+#include <linux/compaction.h>
 
 /**
  * __region_order_gfp() - how hard to try for a large page
@@ -51,6 +56,31 @@ static void have_memory(int order)
 	}
 }
 
+/*
+ * Where compaction has failed it is put off, for up to 64 attempts, and passes over
+ * the blocks that it could not empty: good for those who have something to fall
+ * back to. Who waits has not, and memory changes meanwhile; so ten times a second,
+ * for all who wait, the next attempt is one from the start.
+ */
+static void insist(int order)
+{
+	static unsigned long next = INITIAL_JIFFIES;
+	unsigned long then = READ_ONCE(next);
+	gfp_t gfp = GFP_HIGHUSER_MOVABLE;
+	struct zonelist *zonelist;
+	struct zoneref *z;
+	struct zone *zone;
+
+	if (time_before(jiffies, then) ||
+	    cmpxchg(&next, then, jiffies + max(HZ / 10, 1)) != then)
+		return;
+	zonelist = node_zonelist(numa_node_id(), gfp);
+	for_each_zone_zonelist(zone, z, zonelist, gfp_zone(gfp)) {
+		compaction_defer_reset(zone, order, true);
+		reset_isolation_suitable(zone->zone_pgdat);
+	}
+}
+
 /**
  * __region_order_wait() - wait until the fault should be tried again
  * @vmf: a fault in a region that waits
@@ -74,6 +104,7 @@ bool __region_order_wait(struct vm_fault *vmf, int order)
 	release_fault_lock(vmf);
 	count_vm_event(ORDER_WAITED);
 	have_memory(order);
+	insist(order);
 	if (flags & FAULT_FLAG_USER)
 		schedule_timeout_interruptible(max(HZ / 50, 1));
 	else
