@@ -486,6 +486,53 @@ static inline bool cohort_free_table(struct page *page)
 	return true;
 }
 
+/* Merging (mm/cohort/merge.c). */
+bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd);
+bool __cohort_table_shared(struct mm_struct *mm, unsigned long addr);
+int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
+			  unsigned long end);
+int __cohort_merge_any(struct mm_struct *mm);
+bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
+			  struct folio *folio);
+
+/* Is a table scanned through @mm? The table's lock is held. */
+static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+{
+	return likely(!pmd_cohort(*pmd)) || __cohort_scans(mm, pmd);
+}
+
+/* @mm's mmap_lock is held. */
+static inline bool cohort_table_shared(struct mm_struct *mm,
+				       unsigned long addr)
+{
+	return mm_cohort(mm) && __cohort_table_shared(mm, addr);
+}
+
+/* A region is to be mergeable, or not any more. Returns 0 or -ENOMEM. */
+static inline int cohort_merge_region(struct vm_area_struct *vma,
+				      unsigned long start, unsigned long end)
+{
+	return mm_cohort(vma->vm_mm) ?
+	       __cohort_merge_region(vma, start, end) : 0;
+}
+
+/* All regions are to be mergeable. Returns 0 or -ENOMEM. */
+static inline int cohort_merge_any(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_merge_any(mm) : 0;
+}
+
+/*
+ * The reverse map has come to a region of another process than the one through
+ * which a page was merged: is the page there? Assumed to be without us.
+ */
+static inline bool cohort_maps_merged(struct vm_area_struct *vma,
+				      unsigned long addr, struct folio *folio)
+{
+	return !cohort_active() || !cohort_member(vma->vm_mm) ||
+	       __cohort_maps_merged(vma, addr, folio);
+}
+
 /* Interfaces (mm/cohort/sysfs.c, mm/cohort/prctl.c, mm/cohort/proc.c). */
 long cohort_prctl_set(unsigned long flags);
 long cohort_prctl_get(void);
@@ -664,6 +711,30 @@ static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
 }
 
 static inline bool cohort_free_table(struct page *page) { return false; }
+static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+{
+	return true;
+}
+
+static inline bool cohort_table_shared(struct mm_struct *mm,
+				       unsigned long addr)
+{
+	return false;
+}
+
+static inline int cohort_merge_region(struct vm_area_struct *vma,
+				      unsigned long start, unsigned long end)
+{
+	return 0;
+}
+
+static inline int cohort_merge_any(struct mm_struct *mm) { return 0; }
+static inline bool cohort_maps_merged(struct vm_area_struct *vma,
+				      unsigned long addr, struct folio *folio)
+{
+	return true;
+}
+
 static inline long cohort_prctl_set(unsigned long flags) { return -EINVAL; }
 static inline long cohort_prctl_get(void) { return -EINVAL; }
 

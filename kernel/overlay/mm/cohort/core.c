@@ -325,6 +325,8 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 	VM_WARN_ON_ONCE_MM(ct->users < 2, mm);
 	ct->users--;
 	cohort_unlink_sharer(sharer);
+	if (ct->scanned == mm)
+		ct->scanned = NULL;
 	if (ct->owner == mm)
 		hand_over(ct);
 }

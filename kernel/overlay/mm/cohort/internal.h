@@ -21,6 +21,7 @@
  * @counts: what @owner is charged for its entries; valid if @counted
  * @counted: no entry has changed since @counts were taken
  * @copied: a user has copied the table, so none of its pages is exclusive
+ * @scanned: the user through which KSM sees the table, NULL if there is none yet
  * @sharers: a &struct cohort_sharer for each user
  * @rcu: readers of an mm's list of tables may hold a pointer
  *
@@ -36,6 +37,7 @@ struct cohort_table {
 	bool copied;
 	spinlock_t lock; /* of a PMD table; others have @pt's */
 	struct mm_struct *owner;
+	struct mm_struct *scanned;
 	unsigned long counts[NR_MM_COUNTERS];
 	struct list_head sharers;
 	struct rcu_head rcu;
@@ -164,5 +166,15 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr);
 void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
+
+#ifdef CONFIG_KSM
+bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt);
+#else
+static inline bool __cohort_merged_zeros(struct mm_struct *mm,
+					 struct ptdesc *pt)
+{
+	return false;
+}
+#endif
 
 #endif /* _MM_COHORT_INTERNAL_H */

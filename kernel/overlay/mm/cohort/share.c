@@ -31,12 +31,11 @@
  * VM_DROPPABLE      ditto, and pages may vanish at any time
  * VM_GROWSDOWN      the stack: written at once after fork (section 4.2.1)
  * VM_SHADOW_STACK   every access is a write fault
- * VM_MERGEABLE      KSM works through one process's entries
  */
 #define COHORT_NEVER_SHARED						\
 	(VM_SPECIAL | VM_HUGETLB | VM_LOCKED_MASK | __VM_UFFD_FLAGS |	\
 	 VM_DONTCOPY | VM_WIPEONFORK | VM_DROPPABLE | VM_GROWSDOWN |	\
-	 VM_GROWSUP | VM_SHADOW_STACK | VM_MERGEABLE)
+	 VM_GROWSUP | VM_SHADOW_STACK)
 
 bool cohort_vma_shareable(vm_flags_t flags)
 {
@@ -152,6 +151,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->counted = false;
 	ct->copied = false;
 	ct->owner = mm;
+	ct->scanned = NULL;
 	INIT_LIST_HEAD(&ct->sharers);
 	cohort_mark_table(pt, ct);
 	/*
@@ -189,7 +189,8 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	ptl = ptlock_ptr(pt);
 	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
 	if (!pmd_cohort(entry)) {
-		if (s->pinned && __maybe_pinned(pt)) {
+		if ((s->pinned && __maybe_pinned(pt)) ||
+		    __cohort_merged_zeros(s->cf->oldmm, pt)) {
 			spin_unlock(ptl);
 			return 0;
 		}

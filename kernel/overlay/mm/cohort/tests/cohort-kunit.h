@@ -86,7 +86,7 @@ static void cohort_test_regions(struct kunit *test)
 	static const vm_flags_t never[] = {
 		VM_IO, VM_PFNMAP, VM_MIXEDMAP, VM_DONTEXPAND, VM_HUGETLB,
 		VM_LOCKED, VM_LOCKONFAULT, VM_DONTCOPY, VM_WIPEONFORK,
-		VM_GROWSDOWN, VM_MERGEABLE,
+		VM_GROWSDOWN,
 #ifdef CONFIG_USERFAULTFD
 		VM_UFFD_MISSING, VM_UFFD_WP,
 #endif
@@ -97,7 +97,7 @@ static void cohort_test_regions(struct kunit *test)
 		VM_READ | VM_WRITE | VM_SHARED | VM_MAYSHARE,
 		VM_READ | VM_SOFTDIRTY, VM_READ | VM_HUGEPAGE,
 		VM_READ | VM_NOHUGEPAGE, VM_READ | VM_DONTDUMP,
-		VM_READ | VM_RAND_READ, 0,
+		VM_READ | VM_RAND_READ, VM_READ | VM_WRITE | VM_MERGEABLE, 0,
 	};
 	int i;
 

@@ -85,7 +85,7 @@ static long is_shared(void)
 	return before;
 }
 
-enum special { RING, PERF_BUFFER, SECRET, DROPPABLE, MERGEABLE };
+enum special { RING, PERF_BUFFER, SECRET, DROPPABLE };
 
 static char *map_special(enum special what, char *at)
 {
@@ -128,8 +128,6 @@ static char *map_special(enum special what, char *at)
 	if (p == MAP_FAILED)
 		skip("cannot be mapped: %s", strerror(errno));
 	must(p == at, "mapped elsewhere");
-	if (what == MERGEABLE && madvise(at, page_size, MADV_MERGEABLE))
-		skip("no merging in this kernel");
 	return p;
 }
 
@@ -209,7 +207,7 @@ static void test_special(long what)
 	}
 	special = map_special(what, table + 64 * page_size);
 	touch(special);
-	if (what == SECRET || what == DROPPABLE || what == MERGEABLE)
+	if (what == SECRET || what == DROPPABLE)
 		page_fill(special, 4);
 	if (sharing_possible() && what != SECRET) {
 		shared = is_shared();
@@ -490,7 +488,6 @@ static const struct test_case cases[] = {
 	{ "A table with a tracing buffer in it is not shared", test_special, PERF_BUFFER },
 	{ "Who sees secret memory?", test_special, SECRET },
 	{ "A table with droppable memory in it is not shared", test_special, DROPPABLE },
-	{ "A table with memory that may be merged in it is not shared", test_special, MERGEABLE },
 	{ "Who has a driver's ring that a child maps in a hole?", test_special_in_hole, RING },
 	{ "Who has a tracing buffer that a child maps in a hole?", test_special_in_hole,
 	  PERF_BUFFER },

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: what KSM asks before it merges pages in them.
+ *
+ * A page in a shared table is merged once, in place, for all users: the entry is
+ * one mapping, T's lock guards it and all users flush (invariants 3 and 4), and
+ * nobody's region changes. What is special is in Documentation/mm/cohort.rst,
+ * section "Merging".
+ */
+#include <linux/ksm.h>
+#include <linux/mm.h>
+#include <linux/rmap.h>
+
+#include "internal.h"
+
+/**
+ * __cohort_scans() - does KSM see a shared table through this process?
+ * @mm: the process that is scanned
+ * @pmd: its entry, with the mark; the table's lock is held
+ *
+ * The first of the users that is scanned is the one for as long as it uses the
+ * table, or the same mapping would be counted, and looked at, once for each.
+ */
+bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+{
+	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
+
+	/* No private page is in a shared PMD table. */
+	if (ct->upper)
+		return false;
+	if (!ct->scanned)
+		ct->scanned = mm;
+	return ct->scanned == mm;
+}
+
+/**
+ * __cohort_table_shared() - does an address lie in a shared table?
+ * @mm: the process; its mmap_lock is held
+ * @addr: the address
+ *
+ * A table is shared by fork alone, which the mmap_lock keeps out. So it may be
+ * unshared at any moment, but what was not shared remains so.
+ */
+bool __cohort_table_shared(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned long next;
+	pmd_t *pmd = cohort_find_pmd(mm, addr, addr + PAGE_SIZE, &next);
+
+	return pmd && pmd_cohort(pmdp_get_lockless(pmd));
+}
+
+/**
+ * __cohort_merge_region() - a region is to be mergeable, or not any more
+ * @vma: the region; the mmap_lock is held for writing
+ * @start: first address
+ * @end: address behind the last
+ *
+ * A merged page may be where VM_MERGEABLE is, and nowhere else, so that is equal
+ * in all users of a table (invariant 1). Where there is no anon_vma no table has
+ * an anonymous page, and none can get one.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
+			  unsigned long end)
+{
+	if (!vma->anon_vma)
+		return 0;
+	return cohort_unshare_tables(vma->vm_mm, start, end, COHORT_CHANGE);
+}
+
+/* The same for all that may become mergeable. */
+int __cohort_merge_any(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+	int err;
+
+	for_each_vma(vmi, vma) {
+		if (vma->vm_flags & VM_MERGEABLE)
+			continue;
+		err = __cohort_merge_region(vma, vma->vm_start, vma->vm_end);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/**
+ * __cohort_maps_merged() - does a region map a merged page?
+ * @vma: the region, found by the reverse map
+ * @addr: where
+ * @folio: the page
+ */
+bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
+			  struct folio *folio)
+{
+	struct page_vma_mapped_walk pvmw = {
+		.pfn = folio_pfn(folio),
+		.nr_pages = 1,
+		.vma = vma,
+		.address = addr,
+		.flags = PVMW_SYNC,
+	};
+
+	if (addr < vma->vm_start || addr >= vma->vm_end)
+		return false;
+	if (!page_vma_mapped_walk(&pvmw))
+		return false;
+	page_vma_mapped_walk_done(&pvmw);
+	return true;
+}
+
+/**
+ * __cohort_merged_zeros() - has KSM put pages of zeros into a table?
+ * @mm: whose, not shared yet
+ * @pt: the table; its lock is held
+ *
+ * Each process counts its own, entry by entry, so a table with any is copied.
+ */
+bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt)
+{
+	pte_t *ptep = ptdesc_address(pt);
+	int i;
+
+	if (!mm_ksm_zero_pages(mm))
+		return false;
+	for (i = 0; i < PTRS_PER_PTE; i++) {
+		pte_t pte = ptep_get(ptep + i);
+
+		if (pte_present(pte) && is_ksm_zero_pte(pte))
+			return true;
+	}
+	return false;
+}
