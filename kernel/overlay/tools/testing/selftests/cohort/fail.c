@@ -145,6 +145,16 @@ static long do_collapse(void)
 	return madvise(area.base, table_size, MADV_COLLAPSE);
 }
 
+static long do_mergeable(void)
+{
+	return madvise(part_start(), part_len(), MADV_MERGEABLE);
+}
+
+static long do_merge_any(void)
+{
+	return prctl(67 /* PR_SET_MEMORY_MERGE */, 1, 0, 0, 0);
+}
+
 static long do_uffd(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -226,6 +236,8 @@ static const struct operation {
 	{ "mlock", do_lock, NULL },
 	{ "MADV_POPULATE_WRITE", do_populate, NULL },
 	{ "MADV_COLLAPSE", do_collapse, NULL },
+	{ "MADV_MERGEABLE", do_mergeable, NULL },
+	{ "PR_SET_MEMORY_MERGE", do_merge_any, NULL },
 	{ "userfaultfd", do_uffd, NULL },
 	{ "a write fault", do_write, NULL, .never_fails = true },
 	{ "a read fault", do_read, NULL, .never_fails = true },
