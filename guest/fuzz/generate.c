@@ -315,7 +315,7 @@ static bool gen_advise(struct cmd *cmd)
 		{ MADV_POPULATE_WRITE, 6 }, { MADV_REMOVE, 3 }, { MADV_DONTFORK, 1 },
 		{ MADV_DOFORK, 5 }, { MADV_WIPEONFORK, 1 }, { MADV_KEEPONFORK, 5 },
 		{ MADV_HUGEPAGE, 3 }, { MADV_NOHUGEPAGE, 3 }, { MADV_COLLAPSE, 10 },
-		{ MADV_MERGEABLE, 2 }, { MADV_UNMERGEABLE, 4 },
+		{ MADV_MERGEABLE, 8 }, { MADV_UNMERGEABLE, 2 },
 		{ MADV_DONTNEED_LOCKED, 2 }, { MADV_SEQUENTIAL, 1 },
 		{ MADV_RANDOM, 1 }, { MADV_NORMAL, 2 },
 	};
@@ -339,7 +339,6 @@ static bool gen_advise(struct cmd *cmd)
 	switch (cmd->a) {
 	case MADV_DONTFORK:
 	case MADV_WIPEONFORK:
-	case MADV_MERGEABLE:
 		/* Tables with such regions are not shared: keep them rare. */
 		cmd->page = MAP_PAGES - CHUNK + pick_page(CHUNK);
 		cmd->n = pick_length(MAP_PAGES - cmd->page);
@@ -615,7 +614,7 @@ static bool finish(struct cmd *cmd)
 }
 
 static u16 weights[NR_OPS] = {
-	[OP_CHECK] = 340, [OP_WRITE] = 400, [OP_FILL] = 10, [OP_MAP] = 40,
+	[OP_CHECK] = 340, [OP_WRITE] = 400, [OP_FILL] = 20, [OP_MAP] = 40,
 	[OP_UNMAP] = 20, [OP_PROTECT] = 50, [OP_MOVE] = 25, [OP_RESIZE] = 15,
 	[OP_ADVISE] = 120, [OP_LOCK] = 6, [OP_UNLOCK] = 5, [OP_FORK] = 22,
 	[OP_EXIT] = 14, [OP_EXEC] = 1, [OP_VMREAD] = 16, [OP_VMWRITE] = 30,

@@ -164,8 +164,8 @@ void system_setup(void)
 	write_file("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "50");
 	write_file("/proc/sys/kernel/numa_balancing", "1");
 	write_file("/proc/sys/vm/overcommit_memory", "1");
-	write_file("/sys/kernel/mm/ksm/pages_to_scan", "100");
-	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "100");
+	write_file("/sys/kernel/mm/ksm/pages_to_scan", "200");
+	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "50");
 	write_file("/sys/kernel/mm/ksm/run", "1");
 	/* Its pages would be counted as resident, and they are no one's. */
 	write_file(THP "use_zero_page", "0");
