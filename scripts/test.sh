@@ -14,16 +14,21 @@ failures=out/logs/test-failures
 # one NAME COMMAND...: a stage that either holds or does not; 77 is one that cannot run here.
 one() {
 	name=$1
+	log=out/logs/test-$(echo "$name" | tr ' ' '-').log
 	shift
 	echo "== $name"
-	"$@"
-	case $? in
+	{
+		"$@" 2>&1
+		echo $? >"$log.status"
+	} | tee "$log"
+	case $(cat "$log.status") in
 	0) passed=$((passed + 1)) ;;
 	77) skipped=$((skipped + 1)) ;;
 	*)
 		failed=$((failed + 1))
 		echo "== $name FAILED"
-		echo "$name" >>$failures
+		# A reason is in the last words of what failed.
+		echo "$name: $(grep . "$log" | tail -n 3 | tr '\n' ' ')" >>$failures
 		;;
 	esac
 }
@@ -103,7 +108,7 @@ many mmtests cohort lab mmtests --short --brief
 # What failed is far above by now.
 if [ -s $failures ]; then
 	echo "== failed; more of it is in out/logs/test-*.log"
-	head -n 40 $failures | cut -c 1-160
+	head -n 40 $failures | cut -c 1-300
 	more=$(($(wc -l <$failures) - 40))
 	[ $more -le 0 ] || echo "and $more more, see $failures"
 fi
