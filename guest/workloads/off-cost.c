@@ -11,9 +11,14 @@
  * --only runs one operation, which shows in what functions its instructions are when
  * an emulator counts them.
  *
- * Metrics: OPERATION-small and OPERATION-large, a round each.
+ *   off-cost --ksmd
+ *
+ * lets KSM scan pages of which no two are equal, and tells what ksmd spends on one.
+ *
+ * Metrics: OPERATION-small and OPERATION-large, a round each; ksmd-page.
  */
 #include "measure.h"
+#include <dirent.h>
 
 #define MAX_ROUNDS 400
 /* Pages of the regions that a round maps, touches, protects and unmaps. */
@@ -282,6 +287,106 @@ static void run_all(struct context *c, uint64_t *took, int rounds, const char *o
 	}
 }
 
+/* --- ksmd ------------------------------------------------------------------- */
+
+#define KSM	"/sys/kernel/mm/ksm/"
+/* No fewer than are scanned between two looks at the counters. */
+#define KSM_PAGES 4096
+
+static uint64_t read_number(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	unsigned long long n;
+
+	if (!f || fscanf(f, "%llu", &n) != 1)
+		die_errno(path);
+	fclose(f);
+	return n;
+}
+
+static void write_number(const char *path, int n)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fprintf(f, "%d", n) < 0 || fclose(f))
+		die_errno(path);
+}
+
+/* The clock of ksmd's time on the processor. */
+static clockid_t ksmd_clock(void)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	clockid_t clock;
+
+	while (d && (e = readdir(d))) {
+		char path[300], comm[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		if (fscanf(f, "%31s", comm) != 1)
+			comm[0] = 0;
+		fclose(f);
+		if (strcmp(comm, "ksmd"))
+			continue;
+		if (clock_getcpuclockid(atoi(e->d_name), &clock))
+			die("off-cost: ksmd has no clock");
+		closedir(d);
+		return clock;
+	}
+	die("off-cost: there is no ksmd");
+}
+
+/* Under instruction counting a nanosecond is an instruction. */
+static uint64_t time_of(clockid_t clock)
+{
+	struct timespec t;
+
+	if (clock_gettime(clock, &t))
+		die_errno("clock_gettime");
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/*
+ * ksmd's instructions for each page scanned, when no page merges: a walk to the page, its
+ * checksum and a search of the trees. The first two scans are not counted, in which pages
+ * are seen for the first time.
+ */
+static void ksmd_scans(void)
+{
+	clockid_t clock = ksmd_clock();
+	uint64_t *p = mmap(NULL, KSM_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t first, pages, spent;
+
+	if (p == MAP_FAILED || madvise(p, KSM_PAGES * PAGE, MADV_NOHUGEPAGE) ||
+	    madvise(p, KSM_PAGES * PAGE, MADV_MERGEABLE))
+		die_errno("memory for KSM");
+	for (uint64_t i = 0; i < KSM_PAGES; i++)
+		p[i * PAGE / sizeof(*p)] = (i + 1) * 0x9e3779b97f4a7c15;
+	write_number(KSM "pages_to_scan", 256);
+	write_number(KSM "sleep_millisecs", 1);
+	/* or pages that do not merge are left out after a while */
+	write_number(KSM "smart_scan", 0);
+	first = read_number(KSM "full_scans") + 3;
+	write_number(KSM "run", 1);
+	while (read_number(KSM "full_scans") < first)
+		usleep(1000);
+	pages = read_number(KSM "pages_scanned");
+	spent = time_of(clock);
+	while (read_number(KSM "full_scans") < first + 8)
+		usleep(1000);
+	pages = read_number(KSM "pages_scanned") - pages;
+	spent = time_of(clock) - spent;
+	write_number(KSM "run", 0);
+	if (pages < 7 * KSM_PAGES)
+		die("off-cost: only %llu pages were scanned", (unsigned long long)pages);
+	metric("ksmd-page", spent / pages, "instructions");
+}
+
 /* Regions of one page that cannot merge, as a program of many libraries has. */
 static void add_regions(int n)
 {
@@ -310,6 +415,8 @@ int main(int argc, char **argv)
 
 		if (!strcmp(argv[i], "--exit"))
 			return leave_at_once();
+		else if (!strcmp(argv[i], "--ksmd"))
+			return ksmd_scans(), 0;
 		else if (!strcmp(argv[i], "--rounds") && more)
 			rounds = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--touched") && more)

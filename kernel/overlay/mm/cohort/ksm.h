@@ -35,8 +35,8 @@ static void stable_tree_append(struct ksm_rmap_item *rmap_item,
  * unshare that for one user, and leave the others a page that the reverse map does
  * not find. So it stays merged, with nobody yet. Returns false if it does not.
  */
-static bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
-			       struct page *page)
+static noinline bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
+					struct page *page)
 {
 	struct ksm_stable_node *stable_node;
 	struct vm_area_struct *vma;

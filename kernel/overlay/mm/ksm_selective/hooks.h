@@ -8,14 +8,19 @@
 
 #ifdef CONFIG_KSM_SELECTIVE
 
-static struct ksm_rmap_item *selective_next_rmap_item(struct page **page);
-static struct ksm_rmap_item *
+/*
+ * None of them inline: they would take registers from stock's loops that call
+ * them, at some two instructions of a hundred for each page scanned.
+ */
+static noinline struct ksm_rmap_item *
+selective_next_rmap_item(struct page **page);
+static noinline struct ksm_rmap_item *
 selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			struct page **other_pagep);
-static void __selective_unindex(struct ksm_rmap_item *rmap_item);
-static void __selective_merged(struct ksm_rmap_item *rmap_item);
+static noinline void __selective_unindex(struct ksm_rmap_item *rmap_item);
+static noinline void __selective_merged(struct ksm_rmap_item *rmap_item);
 static void selective_forget_all(void);
-static bool selective_has_work(void);
+static noinline bool selective_has_work(void);
 static void selective_ksmd_starts(void);
 
 /* The item leaves the tree, or the index, that it is in. */
