@@ -2,6 +2,7 @@
 /*
  * A page size for each region: faults that find no page of that size.
  */
+#include <linux/cpuset.h>
 #include <linux/gfp.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -76,6 +77,8 @@ static void insist(int order)
 		return;
 	zonelist = node_zonelist(numa_node_id(), gfp);
 	for_each_zone_zonelist(zone, z, zonelist, gfp_zone(gfp)) {
+		if (!cpuset_zone_allowed(zone, gfp))
+			continue;
 		compaction_defer_reset(zone, order, true);
 		reset_isolation_suitable(zone->zone_pgdat);
 	}
