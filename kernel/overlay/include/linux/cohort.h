@@ -488,7 +488,6 @@ static inline bool cohort_free_table(struct page *page)
 
 /* Merging (mm/cohort/merge.c). */
 bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd);
-bool __cohort_table_shared(struct mm_struct *mm, unsigned long addr);
 int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
 			  unsigned long end);
 int __cohort_merge_any(struct mm_struct *mm);
@@ -499,13 +498,6 @@ bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
 static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 {
 	return likely(!pmd_cohort(*pmd)) || __cohort_scans(mm, pmd);
-}
-
-/* @mm's mmap_lock is held. */
-static inline bool cohort_table_shared(struct mm_struct *mm,
-				       unsigned long addr)
-{
-	return mm_cohort(mm) && __cohort_table_shared(mm, addr);
 }
 
 /* A region is to be mergeable, or not any more. Returns 0 or -ENOMEM. */
@@ -524,13 +516,13 @@ static inline int cohort_merge_any(struct mm_struct *mm)
 
 /*
  * The reverse map has come to a region of another process than the one through
- * which a page was merged: is the page there? Assumed to be without us.
+ * which a page was merged: is the page there? Assumed to be without us. The
+ * region may be anybody's whom the root of the anon_vmas leads to, a member or not.
  */
 static inline bool cohort_maps_merged(struct vm_area_struct *vma,
 				      unsigned long addr, struct folio *folio)
 {
-	return !cohort_active() || !cohort_member(vma->vm_mm) ||
-	       __cohort_maps_merged(vma, addr, folio);
+	return !cohort_active() || __cohort_maps_merged(vma, addr, folio);
 }
 
 /* Interfaces (mm/cohort/sysfs.c, mm/cohort/prctl.c, mm/cohort/proc.c). */
@@ -550,6 +542,7 @@ static inline void cohort_count_file_fault(void) { }
 static inline bool pmd_cohort(pmd_t pmd) { return false; }
 
 static inline bool cohort_active(void) { return false; }
+static inline bool cohort_member(struct mm_struct *mm) { return false; }
 static inline bool cohort_copy_files(void) { return false; }
 static inline void cohort_mm_init(struct mm_struct *mm) { }
 static inline void cohort_exit_mmap(struct mm_struct *mm) { }
@@ -714,12 +707,6 @@ static inline bool cohort_free_table(struct page *page) { return false; }
 static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 {
 	return true;
-}
-
-static inline bool cohort_table_shared(struct mm_struct *mm,
-				       unsigned long addr)
-{
-	return false;
 }
 
 static inline int cohort_merge_region(struct vm_area_struct *vma,

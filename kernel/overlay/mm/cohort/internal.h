@@ -169,7 +169,18 @@ bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 
 #ifdef CONFIG_KSM
 bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt);
+
+/* Has ksmd seen pages of this process? */
+static inline bool cohort_has_items(struct mm_struct *mm)
+{
+	return READ_ONCE(mm->ksm_rmap_items);
+}
 #else
+static inline bool cohort_has_items(struct mm_struct *mm)
+{
+	return false;
+}
+
 static inline bool __cohort_merged_zeros(struct mm_struct *mm,
 					 struct ptdesc *pt)
 {

@@ -8,18 +8,19 @@
 
 /**
  * cohort_merge_anon_vma() - where the reverse map finds a page merged here
- * @vma: the region through which it is about to be merged; mmap_lock is held
- * @addr: the address
+ * @vma: the region through which it is merged; mmap_lock is held
  *
- * All users of a shared table have the entry, and take it along when they leave:
- * the root has the regions of all, whichever was forked from which. To be asked
- * before the merge, since the table may be unshared after it. Of a page in a
- * table of its own each process has an item, as ever.
+ * All users of a shared table have the entry, and take it along when they leave.
+ * A walk has to find all of them or none: if it finds T through one of them and
+ * puts a migration entry there, another may take that along, where the walk that
+ * ends the migration does not come by. The root has the regions of all, whichever
+ * was forked from which. It is taken for a process that has left T too, since T
+ * may have the page still. Who is not a member has never used a shared table: any
+ * that he comes to use has been his own, and its users are his descendants.
  */
-static struct anon_vma *cohort_merge_anon_vma(struct vm_area_struct *vma,
-					      unsigned long addr)
+static struct anon_vma *cohort_merge_anon_vma(struct vm_area_struct *vma)
 {
-	if (cohort_table_shared(vma->vm_mm, addr & PAGE_MASK))
+	if (cohort_active() && cohort_member(vma->vm_mm))
 		return vma->anon_vma->root;
 	return vma->anon_vma;
 }
@@ -31,24 +32,16 @@ static void stable_tree_append(struct ksm_rmap_item *rmap_item,
 
 /*
  * Of two pages that were to be merged one is KSM's already, and the other cannot
- * be merged for the moment. If the first lies in a shared table, to undo it would
- * unshare that for one user, and leave the others a page that the reverse map does
- * not find. So it stays merged, with nobody yet. Returns false if it does not.
+ * be merged for the moment. To undo it would break the first for one process, and
+ * leave to the others of its tables a page that the reverse map does not find. So
+ * it stays merged, with nobody yet. Returns false if it does not.
  */
 static noinline bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
 					struct page *page)
 {
 	struct ksm_stable_node *stable_node;
-	struct vm_area_struct *vma;
-	bool shared;
 
-	if (!cohort_active())
-		return false;
-	mmap_read_lock(rmap_item->mm);
-	vma = find_mergeable_vma(rmap_item->mm, rmap_item->address);
-	shared = vma && cohort_table_shared(rmap_item->mm, rmap_item->address);
-	mmap_read_unlock(rmap_item->mm);
-	if (!shared)
+	if (!cohort_active() || !cohort_member(rmap_item->mm))
 		return false;
 
 	lock_page(page);

@@ -34,22 +34,6 @@ bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 }
 
 /**
- * __cohort_table_shared() - does an address lie in a shared table?
- * @mm: the process; its mmap_lock is held
- * @addr: the address
- *
- * A table is shared by fork alone, which the mmap_lock keeps out. So it may be
- * unshared at any moment, but what was not shared remains so.
- */
-bool __cohort_table_shared(struct mm_struct *mm, unsigned long addr)
-{
-	unsigned long next;
-	pmd_t *pmd = cohort_find_pmd(mm, addr, addr + PAGE_SIZE, &next);
-
-	return pmd && pmd_cohort(pmdp_get_lockless(pmd));
-}
-
-/**
  * __cohort_merge_region() - a region is to be mergeable, or not any more
  * @vma: the region; the mmap_lock is held for writing
  * @start: first address
@@ -123,7 +107,8 @@ bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt)
 	pte_t *ptep = ptdesc_address(pt);
 	int i;
 
-	if (!mm_ksm_zero_pages(mm))
+	/* A child's count is of a moment before its tables were copied. */
+	if (!mm_ksm_zero_pages(mm) && !test_bit(MMF_VM_MERGEABLE, &mm->flags))
 		return false;
 	for (i = 0; i < PTRS_PER_PTE; i++) {
 		pte_t pte = ptep_get(ptep + i);

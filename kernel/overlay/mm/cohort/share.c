@@ -151,7 +151,8 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->counted = false;
 	ct->copied = false;
 	ct->owner = mm;
-	ct->scanned = NULL;
+	/* Items that it has of the table stay of use. */
+	ct->scanned = cohort_has_items(mm) ? mm : NULL;
 	INIT_LIST_HEAD(&ct->sharers);
 	cohort_mark_table(pt, ct);
 	/*
