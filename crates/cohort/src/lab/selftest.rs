@@ -33,7 +33,7 @@ const NO_SECOND_LOOK: &[&str] = &["security"];
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
 const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
-const GUEST_LIMIT: u64 = 3_000;
+const GUEST_LIMIT: u64 = 4_200;
 
 /// Tests that passed, failed and were skipped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
