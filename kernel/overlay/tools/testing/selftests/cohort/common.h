@@ -240,6 +240,13 @@ void need_swap(void);		/* or skip the case */
 void need_cgroup(void);
 void press(void);
 
+/* --- merging --------------------------------------------------------------- */
+
+#define KSM	"/sys/kernel/mm/ksm/"
+
+long ksm(const char *file);	/* what a file of KSM's says */
+void ksm_set(const char *file, const char *value);
+
 /* --- allocations that fail ------------------------------------------------ */
 
 void need_injection(void);	/* or skip the case */

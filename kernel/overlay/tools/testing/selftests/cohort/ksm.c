@@ -10,7 +10,6 @@
 
 #include <sys/uio.h>
 
-#define KSM		"/sys/kernel/mm/ksm/"
 #define COPIES		32
 #define PAGES		(2 * COPIES)
 #define PR_MEMORY_MERGE	67	/* PR_SET_MEMORY_MERGE */
@@ -30,27 +29,6 @@
 #endif
 
 static char *area;
-
-/* --- the kernel's side ---------------------------------------------------- */
-
-static long ksm(const char *file)
-{
-	char path[64], buf[64];
-
-	snprintf(path, sizeof(path), KSM "%s", file);
-	must(read_text(path, buf, sizeof(buf)) > 0, "%s cannot be read", path);
-	return atol(buf);
-}
-
-static void set(const char *file, const char *value)
-{
-	char path[64];
-	int ret;
-
-	snprintf(path, sizeof(path), KSM "%s", file);
-	ret = write_text(path, value);
-	must(!ret, "%s to %s: %s", value, path, strerror(-ret));
-}
 
 /* --- failing allocations -------------------------------------------------- */
 
@@ -119,9 +97,9 @@ static void all_off(void)
 
 static void fast(void)
 {
-	set("pages_to_scan", "20000");
-	set("sleep_millisecs", "1");
-	set("smart_scan", "0");
+	ksm_set("pages_to_scan", "20000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("smart_scan", "0");
 }
 
 static void scan(void)
@@ -129,7 +107,7 @@ static void scan(void)
 	long until;
 
 	fast();
-	set("run", "1");
+	ksm_set("run", "1");
 	until = ksm("full_scans") + 4;
 	for (int i = 0; i < 2000 && ksm("full_scans") < until; i++)
 		usleep(20000);
@@ -144,8 +122,8 @@ static void scan_through(int who)
 	if (access(KSM "scan_policy", W_OK))
 		skip("no selective merging in this kernel");
 	fast();
-	set("scan_policy", "dormant");
-	set("run", "1");
+	ksm_set("scan_policy", "dormant");
+	ksm_set("run", "1");
 	for (int again = 0; again < 2; again++) {
 		long until = proc_field(pid_of(who), "ksm_stat", "ksm_scans") + 1;
 
@@ -493,7 +471,7 @@ static void test_unmerge(long how)
 	must_be_merged(0, 3);
 	all_share(0, 3);
 	if (how == EVERYTHING) {
-		set("run", "2");
+		ksm_set("run", "2");
 		for (int i = 0; i <= 3; i++) {
 			must(!merged(i), "%d pages of %d are still merged", merged(i), i);
 			ask(i, intact, -1, 0);
@@ -657,7 +635,7 @@ static void test_swap(long arg)
 	need_cgroup();
 	need_swap();
 	two_tables();
-	set("run", "0");
+	ksm_set("run", "0");
 	for (int i = 0; i < 30 && !none_present(0, 4); i++)
 		press();
 	must(none_present(0, 4), "reclaim does not find a merged page");
@@ -690,7 +668,7 @@ static void test_child_first(long arg)
 	scan_through(0);
 	must_be_merged(0, 1);
 	quit(1);
-	set("run", "0");
+	ksm_set("run", "0");
 	for (int i = 0; i < 30 && !none_present(0, 0); i++)
 		press();
 	must(none_present(0, 0), "reclaim does not find a merged page");
@@ -718,7 +696,7 @@ static void test_migration(long arg)
 	if (access("/sys/kernel/debug/hwpoison/unpoison-pfn", W_OK))
 		skip("a page taken out of use cannot be given back here");
 	two_tables();
-	set("run", "0");
+	ksm_set("run", "0");
 	for (int page = 4; page < 12; page++) {
 		long ret;
 
@@ -747,7 +725,7 @@ static void merged_in_a_copy(void)
 {
 	ask(1, write_page, OWN, own_tag(1, 0));
 	merge_through(1);
-	set("run", "0");
+	ksm_set("run", "0");
 	must(merged(1) == COPIES, "%d pages are merged", merged(1));
 }
 
@@ -906,7 +884,7 @@ static void test_poison(long arg)
 	two_tables();
 	ask(3, write_page, 6, own_tag(3, 6));
 	ask(3, write_page, 6 + COPIES, own_tag(3, 6));
-	set("run", "0");
+	ksm_set("run", "0");
 	ask(3, dies_early, 0, 0);
 	for (int i = 0; i <= 4; i++)
 		if (i != 3)
@@ -969,7 +947,7 @@ static void test_poison_ancestor(long arg)
 		must(one_table(1, 2) && !one_table(1, 0), "not shared to begin with");
 	scan();
 	must_be_merged(1, 2);
-	set("run", "0");
+	ksm_set("run", "0");
 	pfn = frame(1, 6);
 	must(pfn == frame(2, 6) && pfn != frame(0, 6), "the page is not theirs alone");
 
@@ -1012,7 +990,7 @@ static void test_zeros(long before)
 	must_call(madvise(area, table_size, MADV_MERGEABLE));
 	zeros(0, 8);
 	zeros(COPIES, COPIES + 8);
-	set("use_zero_pages", "1");
+	ksm_set("use_zero_pages", "1");
 	if (before) {
 		scan();
 		must(ksm("ksm_zero_pages") == was + 16, "%ld zero pages",
@@ -1039,7 +1017,7 @@ static void test_zeros(long before)
 	for (int page = 0; page < 8; page++)
 		must(page_is(area + page * page_size, page ? 0 : own_tag(0, 0)),
 		     "page %d is not zeros", page);
-	set("run", "0");
+	ksm_set("run", "0");
 	unmap(0, 0);
 	must(ksm("ksm_zero_pages") == was, "%ld zero pages are left over",
 	     ksm("ksm_zero_pages") - was);
@@ -1109,10 +1087,10 @@ static void test_no_memory(long selective)
 	for (size_t round = 0; round < ARRAY_SIZE(percent); round++) {
 		fast();
 		if (selective)
-			set("scan_policy", "dormant");
+			ksm_set("scan_policy", "dormant");
 		if (!ksmd_fails(percent[round]))
 			skip("no fault injection in this kernel");
-		set("run", "1");
+		ksm_set("run", "1");
 		for (int i = 0; i < 20; i++) {
 			int who = i % 5;
 			char path[48];
@@ -1128,7 +1106,7 @@ static void test_no_memory(long selective)
 				ask(who, write_page, i, 1000 + i);
 		}
 		must(ksmd_fails("0"), "does not end");
-		set("run", "2");
+		ksm_set("run", "2");
 		for (int i = 0; i <= 4; i++) {
 			must(!merged(i), "%d pages of %d are still merged", merged(i), i);
 			ask(i, intact, -1, 0);
@@ -1143,7 +1121,7 @@ static void test_no_memory(long selective)
 		}
 	}
 	if (selective)
-		set("scan_policy", "all");
+		ksm_set("scan_policy", "all");
 	scan();
 	must_be_merged(0, 4);
 }
@@ -1198,7 +1176,7 @@ static void test_stale(long arg)
 	while (now() < end || rounds < 3) {
 		long until = now() + 2;
 
-		set("run", "0");
+		ksm_set("run", "0");
 		make_area();
 		must_call(madvise(area, table_size, MADV_MERGEABLE));
 		for (int i = 1; i <= (arg ? 6 : 2); i++)
@@ -1206,7 +1184,7 @@ static void test_stale(long arg)
 		for (int i = 1; i <= (arg ? 6 : 2); i++)
 			tell(i, stare, until, 0);
 		tell(9, churn, until, 0);
-		set("run", "1");
+		ksm_set("run", "1");
 		for (int i = 1; i <= (arg ? 6 : 2); i++)
 			must(answer(i) >= 0, "peer %d", i);
 		must(answer(9) >= 0, "churn");
@@ -1355,10 +1333,10 @@ static void test_race(long selective)
 	must_call(madvise(area, table_size, MADV_MERGEABLE));
 	become_zygote();
 	fast();
-	set("sleep_millisecs", "0");
+	ksm_set("sleep_millisecs", "0");
 	if (selective)
-		set("scan_policy", "dormant");
-	set("run", "1");
+		ksm_set("scan_policy", "dormant");
+	ksm_set("run", "1");
 	for (int i = 1; i <= 4; i++)
 		race(i, i, until);
 	tell(9, compact, until, 0);
@@ -1368,8 +1346,8 @@ static void test_race(long selective)
 
 		switch (rand_r(&r) % 12) {
 		case 0:
-			set("run", "2");
-			set("run", "1");
+			ksm_set("run", "2");
+			ksm_set("run", "1");
 			break;
 		case 1:
 		case 2:

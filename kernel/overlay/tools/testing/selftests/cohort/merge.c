@@ -9,7 +9,6 @@
 
 #include <sys/resource.h>
 
-#define KSM		"/sys/kernel/mm/ksm/"
 #define FREEZE		"/sys/fs/cgroup/ksm-selftest-"
 #define PAGES		64
 #define PR_MEMORY_MERGE	67	/* PR_SET_MEMORY_MERGE */
@@ -17,25 +16,6 @@
 static char *area;
 
 /* --- the kernel's side ---------------------------------------------------- */
-
-static long ksm(const char *file)
-{
-	char path[64], buf[64];
-
-	snprintf(path, sizeof(path), KSM "%s", file);
-	must(read_text(path, buf, sizeof(buf)) > 0, "%s cannot be read", path);
-	return atol(buf);
-}
-
-static void set(const char *file, const char *value)
-{
-	char path[64];
-	int ret;
-
-	snprintf(path, sizeof(path), KSM "%s", file);
-	ret = write_text(path, value);
-	must(!ret, "%s to %s: %s", value, path, strerror(-ret));
-}
 
 static bool reads(const char *file, const char *word)
 {
@@ -78,11 +58,11 @@ static void start(const char *scope)
 {
 	need_selective();
 	all_off();
-	set("pages_to_scan", "1000");
-	set("sleep_millisecs", "1");
-	set("scan_policy", "dormant");
-	set("scan_scope", scope);
-	set("run", "1");
+	ksm_set("pages_to_scan", "1000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("scan_policy", "dormant");
+	ksm_set("scan_scope", scope);
+	ksm_set("run", "1");
 }
 
 static long of(int who, const char *key)
@@ -216,21 +196,21 @@ static void test_off(long arg)
 		start("global");
 		dormant(1, true);
 		wait_scans(1, 1);
-		set("pages_to_scan", "7");
+		ksm_set("pages_to_scan", "7");
 		dormant(2, true);
 		usleep(10000);
-		set("scan_policy", "all");
-		set("run", "2");
+		ksm_set("scan_policy", "all");
+		ksm_set("run", "2");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(stats); i++)
 		was[i] = ksm(stats[i]);
 	/* a batch is a full scan, and time enough between two to stop ksmd */
-	set("pages_to_scan", "100000");
-	set("sleep_millisecs", "300");
-	set("run", "1");
+	ksm_set("pages_to_scan", "100000");
+	ksm_set("sleep_millisecs", "300");
+	ksm_set("run", "1");
 	for (int i = 0; i < 3000 && ksm("full_scans") - was[0] < stock[0]; i++)
 		usleep(2000);
-	set("run", "0");
+	ksm_set("run", "0");
 	for (size_t i = 0; i < ARRAY_SIZE(stats); i++) {
 		n = ksm(stats[i]);
 		/* these count on */
@@ -257,9 +237,9 @@ static void test_off_dormant(long arg)
 	all_off();
 	must(reads("scan_policy", "[all] dormant"), "not off at first");
 	setup(2, PAGES);
-	set("pages_to_scan", "20000");
-	set("sleep_millisecs", "1");
-	set("run", "1");
+	ksm_set("pages_to_scan", "20000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("run", "1");
 	dormant(1, true);
 	set_frozen(2, true);
 	scans = ksm("dormant_scans");
@@ -392,8 +372,8 @@ static void test_woken_midway(long arg)
 
 	setup(1, pages);
 	start("all");
-	set("pages_to_scan", "16");
-	set("sleep_millisecs", "20");
+	ksm_set("pages_to_scan", "16");
+	ksm_set("sleep_millisecs", "20");
 	scanned = ksm("pages_scanned");
 	dormant(1, true);
 	for (int i = 0; i < 500 && ksm("pages_scanned") < scanned + 32; i++)
@@ -405,7 +385,7 @@ static void test_woken_midway(long arg)
 	leave_time();
 	if (arg) {
 		/* begun again, from its first page */
-		set("pages_to_scan", "10000");
+		ksm_set("pages_to_scan", "10000");
 		wait_scans(1, 1);
 		must(ksm("pages_scanned") - scanned >= pages - 16, "only %ld pages",
 		     ksm("pages_scanned") - scanned);
@@ -497,7 +477,7 @@ static void test_oom(long arg)
 	leave_time();
 	must(!of(1, "ksm_scans"), "scanned without a threshold");
 	/* the threshold comes after the process, and before it */
-	set("dormant_oom_score_adj", "800");
+	ksm_set("dormant_oom_score_adj", "800");
 	wait_scans(1, 1);
 	set_oom(2, "799");
 	leave_time();
@@ -508,7 +488,7 @@ static void test_oom(long arg)
 	     of(2, "ksm_merging_pages"));
 	set_oom(2, "0");
 	must(!of(2, "ksm_dormant_oom"), "dormant for ever");
-	set("dormant_oom_score_adj", "1001");
+	ksm_set("dormant_oom_score_adj", "1001");
 	must(!of(1, "ksm_dormant_oom"), "dormant without a threshold");
 }
 
@@ -586,22 +566,22 @@ enum event { FORK, EXEC, EXIT, KILL, UNMERGE };
 /* From here on ksmd does not dawdle. */
 static void at_once(void)
 {
-	set("pages_to_scan", "10000");
-	set("sleep_millisecs", "1");
-	set("run", "1");
+	ksm_set("pages_to_scan", "10000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("run", "1");
 }
 
 /* Bring peer 1 into a state, and let ksmd dawdle. */
 static void bring_into(enum state state)
 {
 	start("all");
-	set("pages_to_scan", "16");
-	set("sleep_millisecs", "100");
+	ksm_set("pages_to_scan", "16");
+	ksm_set("sleep_millisecs", "100");
 	switch (state) {
 	case ACTIVE:
 		return;
 	case WAITING:
-		set("run", "0");
+		ksm_set("run", "0");
 		dormant(1, true);
 		return;
 	case SCANNING:
@@ -682,7 +662,7 @@ static void test_states(long arg)
 		forgotten();
 		break;
 	case UNMERGE:
-		set("run", "2");
+		ksm_set("run", "2");
 		must(!of(1, "ksm_merging_pages"), "merged");
 		must(!ksm("pages_unshared"), "%ld are indexed", ksm("pages_unshared"));
 		ask(1, intact, RANGE(0, pages), 1000);
@@ -709,21 +689,21 @@ static void test_unmerge(long arg)
 	dormant(2, true);
 	wait_scans(1, 1);
 	wait_scans(2, 1);
-	set("run", "2");
+	ksm_set("run", "2");
 	must(!of(1, "ksm_merging_pages") && !ksm("pages_sharing"), "not unmerged");
 	ask(1, intact, ALL, 1000);
-	set("run", "1");
+	ksm_set("run", "1");
 	wait_scans(1, 2);
 	wait_scans(2, 2);
 	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged again",
 	     of(2, "ksm_merging_pages"));
 	/* to and fro: neither may find what the other has left in a tree */
 	for (int i = 0; i < 20; i++) {
-		set("scan_policy", i % 2 ? "dormant" : "all");
-		set("pages_to_scan", i % 3 ? "7" : "1000");
+		ksm_set("scan_policy", i % 2 ? "dormant" : "all");
+		ksm_set("pages_to_scan", i % 3 ? "7" : "1000");
 		usleep(30000);
 	}
-	set("pages_to_scan", "1000");
+	ksm_set("pages_to_scan", "1000");
 	leave_time();
 	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged in the end",
 	     of(2, "ksm_merging_pages"));
@@ -763,7 +743,7 @@ static void test_profile(long arg)
 		 * empty: forget it, as if nobody had been scanned yet.
 		 */
 		if (i == 1)
-			set("profile", "clear");
+			ksm_set("profile", "clear");
 	}
 	read_profile();
 	must(strstr(text, "known app\\x201\n"), "profile reads %s", text);
@@ -786,7 +766,7 @@ static void test_many(long arg)
 	need_peers(peers);
 	setup(peers, PAGES);
 	start("global");
-	set("sleep_millisecs", "0");
+	ksm_set("sleep_millisecs", "0");
 	for (int i = 1; i <= peers; i++)
 		ask(i, rename_me, i, 0);
 	for (int round = 1; round <= rounds; round++) {
@@ -825,13 +805,13 @@ static void test_restore(long arg)
 	ask(2, fill, RANGE(16, PAGES), 20000);
 	dormant(1, true);
 	wait_scans(1, 1);
-	set("profile", "clear");
+	ksm_set("profile", "clear");
 	dormant(2, true);
 	wait_scans(2, 1);
 	read_profile();
 	memcpy(saved, text, sizeof(text));
 	must(ksm("profile_bytes") > 0, "takes nothing");
-	set("profile", "clear");
+	ksm_set("profile", "clear");
 	must(!ksm("profile_bytes"), "clear leaves %ld bytes", ksm("profile_bytes"));
 	read_profile();
 	must(!*text, "clear leaves %s", text);
@@ -852,14 +832,14 @@ static void test_learn(long arg)
 	start("application");
 	for (int i = 1; i <= 2; i++)
 		ask(i, rename_me, 1, 0);
-	set("profile", "known app\\x201");
+	ksm_set("profile", "known app\\x201");
 	dormant(1, true);
 	dormant(2, true);
 	wait_scans(1, 1);
 	wait_scans(2, 1);
 	must(!of(1, "ksm_pages_scanned"), "an empty profile has %ld pages",
 	     of(1, "ksm_pages_scanned"));
-	set("learn", "1");
+	ksm_set("learn", "1");
 	wait_scans(1, 2);
 	wait_scans(2, 2);
 	for (int i = 0; i < 200 && ksm("learn"); i++)
@@ -877,8 +857,8 @@ static void test_learn(long arg)
 	     of(1, "ksm_pages_scanned"));
 	must(of(1, "ksm_merging_pages") == PAGES, "%ld stay merged",
 	     of(1, "ksm_merging_pages"));
-	set("profile", "clear");
-	set("profile", "known app\\x201");
+	ksm_set("profile", "clear");
+	ksm_set("profile", "known app\\x201");
 	dormant(1, false);
 	dormant(1, true);
 	wait_scans(1, 4);
@@ -908,7 +888,7 @@ static void test_new_regions(long arg)
 
 	setup(2, PAGES);
 	start("global");
-	set("scan_new_regions", wanted ? "1" : "0");
+	ksm_set("scan_new_regions", wanted ? "1" : "0");
 	new = arena(1);
 	for (int i = 1; i <= 2; i++) {
 		ask(i, map_new, (long)new, 60000);
@@ -916,7 +896,7 @@ static void test_new_regions(long arg)
 		wait_scans(i, 1);
 	}
 	/* both have one name, so the second goes by the (empty) profile of the first */
-	set("learn", "1");
+	ksm_set("learn", "1");
 	wait_scans(1, 2);
 	wait_scans(2, 2);
 	must(of(2, "ksm_merging_pages") == PAGES + (wanted ? 16 : 0), "%ld merged",
@@ -929,7 +909,7 @@ static void test_bound(long arg)
 
 	setup(2, PAGES);
 	start("application");
-	set("profile_max_bytes", "0");
+	ksm_set("profile_max_bytes", "0");
 	refused = ksm("profile_refused");
 	dormant(1, true);
 	dormant(2, true);
@@ -948,7 +928,7 @@ static void test_zero_pages(long arg)
 
 	setup(1, PAGES);
 	start("all");
-	set("use_zero_pages", "1");
+	ksm_set("use_zero_pages", "1");
 	for (int i = 0; i < PAGES; i++)
 		ask(1, fill, RANGE(i, i + 1), -i);
 	dormant(1, true);
@@ -983,7 +963,7 @@ static void test_nice(long arg)
 		char word[8];
 
 		snprintf(word, sizeof(word), "%d", nice);
-		set("ksmd_nice", word);
+		ksm_set("ksmd_nice", word);
 		must(ksm("ksmd_nice") == nice, "reads %ld", ksm("ksmd_nice"));
 		must(getpriority(PRIO_PROCESS, pid) == nice, "is %d",
 		     getpriority(PRIO_PROCESS, pid));
@@ -1064,8 +1044,8 @@ static void test_race(long arg)
 
 	setup(4, PAGES);
 	start(arg ? "global" : "all");
-	set("sleep_millisecs", "0");
-	set("scan_new_regions", "1");
+	ksm_set("sleep_millisecs", "0");
+	ksm_set("scan_new_regions", "1");
 	for (int i = 1; i <= 4; i++)
 		tell(i, racer, i, race_seconds * 4);
 	end = now() + race_seconds * 4;
@@ -1076,19 +1056,19 @@ static void test_race(long arg)
 		snprintf(path, sizeof(path), "/proc/%d/ksm_dormant", pid_of(who));
 		switch (rand_r(&r) % 32) {
 		case 0:
-			set("run", "2");
-			set("run", "1");
+			ksm_set("run", "2");
+			ksm_set("run", "1");
 			break;
 		case 1:
-			set("scan_policy", "all");
+			ksm_set("scan_policy", "all");
 			usleep(rand_r(&r) % 20000);
-			set("scan_policy", "dormant");
+			ksm_set("scan_policy", "dormant");
 			break;
 		case 2:
-			set("learn", "1");
+			ksm_set("learn", "1");
 			break;
 		case 3:
-			set("profile", "clear");
+			ksm_set("profile", "clear");
 			break;
 		case 4:
 			kill_peer(who);

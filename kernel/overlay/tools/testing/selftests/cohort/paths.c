@@ -95,7 +95,6 @@ static bool wait_for(const char *path, long growth)
 
 /* --- KSM ------------------------------------------------------------------ */
 
-#define KSM	"/sys/kernel/mm/ksm/"
 #ifndef PR_SET_MEMORY_MERGE
 #define PR_SET_MEMORY_MERGE	67
 #endif

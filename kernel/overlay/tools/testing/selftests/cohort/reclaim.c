@@ -24,8 +24,6 @@
 
 static struct area area;
 
-#define KSM	"/sys/kernel/mm/ksm/"
-
 static const char * const ksm_files[] = {
 	KSM "run", KSM "pages_to_scan", KSM "sleep_millisecs",
 };
