@@ -90,10 +90,10 @@ pub enum Machine<'a> {
 }
 
 impl Machine<'_> {
-    fn qemu(self) -> &'static str {
+    fn arch(self) -> Arch {
         match self {
-            Machine::Lab => QEMU,
-            Machine::Pci(arch, _) => arch.qemu(),
+            Machine::Lab => Arch::Amd64,
+            Machine::Pci(arch, _) => arch,
         }
     }
 
@@ -336,7 +336,7 @@ impl Spec<'_> {
     }
 
     fn qemu(&self, dir: &Path) -> Command {
-        let mut qemu = Command::new(self.machine.qemu());
+        let mut qemu = Command::new(self.machine.arch().qemu());
         let mut cmdline = String::from(match self.machine {
             Machine::Lab => {
                 "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on \
@@ -350,10 +350,13 @@ impl Spec<'_> {
             }
         });
         if self.icount {
-            // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel
-            // under test decides how many there are. Calibrating the local APIC's timer would
-            // spin for 200 million of them.
-            cmdline.push_str(" tsc_early_khz=1000000 nolapic_timer norandmaps nokaslr");
+            cmdline.push_str(" norandmaps nokaslr");
+            if self.machine.arch() == Arch::Amd64 {
+                // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel
+                // under test decides how many there are. Calibrating the local APIC's timer would
+                // spin for 200 million of them.
+                cmdline.push_str(" tsc_early_khz=1000000 nolapic_timer");
+            }
         } else if let (Machine::Lab, Some(khz)) = (self.machine, host_tsc_khz()) {
             // On a busy host the kernel's own calibration fails, and its clock is then one of
             // 10 ms steps. HZ is 100.
@@ -373,8 +376,10 @@ impl Spec<'_> {
                     "microvm,acpi=off,rtc=on,isa-serial=on,memory-backend=ram"
                 }
                 (Machine::Lab, None) => "microvm,acpi=off,rtc=on,isa-serial=on",
-                (Machine::Pci(Arch::Amd64, _), _) => "q35",
-                (Machine::Pci(Arch::Arm64, _), _) => "virt",
+                (Machine::Pci(Arch::Amd64, _), Some(_)) => "q35,memory-backend=ram",
+                (Machine::Pci(Arch::Amd64, _), None) => "q35",
+                (Machine::Pci(Arch::Arm64, _), Some(_)) => "virt,memory-backend=ram",
+                (Machine::Pci(Arch::Arm64, _), None) => "virt",
             })
             .arg("-cpu")
             .arg(match self.machine {
@@ -412,7 +417,8 @@ impl Spec<'_> {
             .args(["-rtc", "base=2026-01-01,clock=vm"])
             // Else another thread of QEMU's takes up what the guest gives to a device, and the
             // answer comes at another instruction in each run.
-            .args(["-global", "virtio-mmio.ioeventfd=off"]);
+            .args(["-global", "virtio-mmio.ioeventfd=off"])
+            .args(["-global", "virtio-serial-pci-base.ioeventfd=off"]);
         } else {
             qemu.args(["-accel", "tcg,thread=multi"]);
         }

@@ -7,6 +7,7 @@
 mod apt;
 mod bench_model;
 mod build;
+mod check_model;
 mod configuration;
 mod cpio;
 mod experiment;
@@ -143,6 +144,13 @@ enum Command {
     Replay(sweep::ReplayArgs),
     /// Replay traces under many models and variations of them, on all cores.
     Sweep(sweep::SweepArgs),
+    /// Boot one of Debian's own kernels, of arm64 unless another is named, and compare every
+    /// translation of the model with QEMU's; a difference is a failure.
+    CheckModel {
+        /// A kernel of guest/scan-kernels.toml with pages of 4 KB.
+        #[arg(default_value = check_model::KERNEL)]
+        kernel: String,
+    },
     /// Measure how fast the translation model is, beside the bare emulator.
     BenchModel(bench_model::BenchArgs),
     /// List the experiments and what came of them last.
@@ -305,6 +313,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Command::Replay(args) => sweep::replay(&args)?,
         Command::Sweep(args) => sweep::sweep(&args)?,
+        Command::CheckModel { kernel } => {
+            if !check_model::run(&lab, &kernel)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         Command::BenchModel(args) => bench_model::bench(&lab, &args)?,
         Command::List => list(&lab)?,
         Command::Report => {

@@ -28,7 +28,7 @@ pub struct Plugin {
     /// The plugin.
     file: PathBuf,
     /// `vmlinux`, for names and page faults.
-    kernel: PathBuf,
+    kernel: Option<PathBuf>,
     /// What to do with the accesses.
     pub task: Task,
     /// Walk the page tables at every access and compare.
@@ -51,6 +51,15 @@ pub enum Task {
 impl Plugin {
     /// For a guest with this kernel.
     pub fn new(kernel: &Path, task: Task) -> Result<Self> {
+        Self::with(Some(kernel), task)
+    }
+
+    /// For a guest with a kernel that has no symbols: its processes and page faults are not seen.
+    pub fn nameless(task: Task) -> Result<Self> {
+        Self::with(None, task)
+    }
+
+    fn with(kernel: Option<&Path>, task: Task) -> Result<Self> {
         let own = std::env::current_exe().context("cannot tell this program's file")?;
         let file = own.with_file_name(PLUGIN);
         if !file.is_file() {
@@ -80,7 +89,7 @@ impl Plugin {
             Task::Record(file) => file,
         };
         // QEMU's option and the plugin's arguments have no way to write one.
-        for path in [&file, kernel, written] {
+        for path in [&file, kernel.unwrap_or(Path::new("")), written] {
             if path.to_string_lossy().contains(',') {
                 bail!(
                     "{}: QEMU's plugins take no path with a comma",
@@ -90,7 +99,7 @@ impl Plugin {
         }
         Ok(Plugin {
             file,
-            kernel: kernel.to_path_buf(),
+            kernel: kernel.map(Path::to_path_buf),
             task,
             check: false,
             whole: false,
@@ -109,12 +118,14 @@ impl Plugin {
     /// What `-plugin` wants, with the guest's memory in a file below `ram`; output goes below `dir`.
     fn argument(&self, ram: &Path, dir: &Path) -> String {
         let mut text = format!(
-            "{},ram={},kernel={},out={}",
+            "{},ram={},out={}",
             self.file.display(),
             ram.display(),
-            self.kernel.display(),
             dir.join("model.json").display()
         );
+        if let Some(kernel) = &self.kernel {
+            text.push_str(&format!(",kernel={}", kernel.display()));
+        }
         match &self.task {
             Task::Count => {}
             Task::Model(model) => text.push_str(&format!(",model={model}")),
@@ -413,7 +424,7 @@ mod tests {
     fn the_plugin_is_told_all_of_it() {
         let plugin = Plugin {
             file: "/p.so".into(),
-            kernel: "/vmlinux".into(),
+            kernel: Some("/vmlinux".into()),
             task: Task::Model("baseline".into()),
             check: true,
             whole: false,
@@ -421,8 +432,14 @@ mod tests {
         let text = plugin.argument(Path::new("/m"), Path::new("/out/run/x"));
         assert!(text.starts_with("/p.so,ram=/m,"), "{text}");
         assert!(
-            text.contains(",kernel=/vmlinux,out=/out/run/x/model.json,model=baseline,check=on")
+            text.contains(",out=/out/run/x/model.json,kernel=/vmlinux,model=baseline,check=on")
         );
+        let nameless = Plugin {
+            kernel: None,
+            ..plugin.clone()
+        };
+        let text = nameless.argument(Path::new("/m"), Path::new("/out/run/x"));
+        assert!(!text.contains("kernel"), "{text}");
         let mut qemu = Command::new("qemu");
         plugin.add_to(&mut qemu, 512, Path::new("/out/run/x"));
         let args: Vec<_> = qemu.get_args().map(|arg| arg.to_string_lossy()).collect();

@@ -102,6 +102,22 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// Builds one workload without libraries for guests with another processor.
+pub fn workload_for(lab: &Lab, arch: Arch, name: &str) -> Result<Program> {
+    let dir = lab.path("guest/workloads");
+    let target = match arch {
+        Arch::Amd64 => lab.out(&format!("guest/bin/{name}")),
+        Arch::Arm64 => lab.out(&format!("guest/arm64/bin/{name}")),
+    };
+    let source = dir.join(format!("{name}.c"));
+    compile_with(arch.gcc(), lab, &[source], &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: format!("/lab/bin/{name}"),
+        file: target,
+        mode: 0o755,
+    })
+}
+
 /// The files beside the workloads, which no compiler has to see.
 pub fn data_files(lab: &Lab) -> Result<Vec<Program>> {
     let mut programs = Vec::new();

@@ -73,16 +73,52 @@ fn list(lab: &Lab) -> Result<List> {
     Ok(list)
 }
 
+/// One of the kernels, as it boots.
+pub struct Debian {
+    /// Its processor's kind.
+    pub arch: Arch,
+    /// Its processor, by QEMU's name.
+    pub cpu: String,
+    /// Its image.
+    pub image: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// What it needs in the initramfs.
+    pub modules: Vec<Program>,
+}
+
+/// The kernel of that name, fetched unless it is there.
+pub fn kernel(lab: &Lab, name: &str) -> Result<Debian> {
+    let list = list(lab)?;
+    let names: Vec<_> = list.kernel.iter().map(|kernel| &*kernel.name).collect();
+    match list.kernel.iter().find(|kernel| kernel.name == name) {
+        Some(kernel) => kernel.ready(lab),
+        None => bail!("there is no kernel {name}; there are: {}", names.join(", ")),
+    }
+}
+
 impl Packaged {
-    fn try_scan(&self, lab: &Lab, steps: &[(String, String)]) -> Result<bool> {
+    fn ready(&self, lab: &Lab) -> Result<Debian> {
         let tree = self.unpacked(lab)?;
         let image = only(&files::walk(&tree.join("boot"))?, "vmlinuz-")?;
         let version = image.file_name().unwrap_or_default().to_string_lossy();
         let version = version.trim_start_matches("vmlinuz-").to_string();
+        Ok(Debian {
+            arch: self.arch,
+            cpu: self.cpu.clone(),
+            image,
+            version,
+            modules: modules(lab, &tree, &self.name)?,
+        })
+    }
+
+    fn try_scan(&self, lab: &Lab, steps: &[(String, String)]) -> Result<bool> {
+        let kernel = self.ready(lab)?;
+        let version = kernel.version;
         let init = programs::init_for(lab, self.arch)?;
         let mut programs = programs::data_files(lab)?;
         programs.push(programs::cohort_for(lab, self.arch)?);
-        programs.extend(modules(lab, &tree, &self.name)?);
+        programs.extend(kernel.modules);
         let rootfs = rootfs::image(lab, &self.rootfs)?;
         let steps = steps
             .iter()
@@ -91,7 +127,7 @@ impl Packaged {
         let outcome = Spec {
             machine: Machine::Pci(self.arch, &self.cpu),
             name: format!("scan-{}", self.name),
-            kernel: &image,
+            kernel: &kernel.image,
             memory: 1024,
             cpus: 1,
             icount: false,
