@@ -7,7 +7,7 @@ use super::guest::{Machine, Spec};
 use super::job::Step;
 use super::model::{Output, Plugin, Task};
 use super::{Lab, programs, scan_kernels};
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 /// The kernel if none is named.
 pub const KERNEL: &str = "6.12-arm64";
@@ -24,6 +24,10 @@ const ENOUGH: u64 = 10_000_000;
 /// Boots the kernel of guest/scan-kernels.toml that is named so; true if no translation differed.
 pub fn run(lab: &Lab, name: &str) -> Result<bool> {
     let kernel = scan_kernels::kernel(lab, name)?;
+    // Debian names a kernel by its pages where they are not of 4 KB.
+    if kernel.version.ends_with('k') {
+        bail!("{name}: only pages of 4 KB can be checked");
+    }
     let mut programs = vec![programs::workload_for(lab, kernel.arch, "fork-cost")?];
     programs.extend(kernel.modules);
     let mut plugin = Plugin::nameless(Task::Model(MODEL.into()))?;
