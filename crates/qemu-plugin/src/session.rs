@@ -168,13 +168,13 @@ impl Session {
             self.census = self.regions.next_census();
         }
         let vcpu = self.vcpu_now();
+        if block.space != self.cores[vcpu].space && !block.kernel {
+            self.place(vcpu, block);
+        }
         let context = &self.cores[vcpu].context;
         let kernel = context.privilege == Privilege::Kernel;
         if kernel != block.kernel || self.cores[vcpu].ask {
             self.turn(vcpu, block.kernel);
-        }
-        if block.space != self.cores[vcpu].space && !block.kernel {
-            self.place(vcpu, block);
         }
         if let Some(checker) = &mut self.checker {
             let context = &self.cores[vcpu].context;
@@ -212,12 +212,11 @@ impl Session {
     #[cold]
     fn turn(&mut self, vcpu: usize, kernel: bool) {
         // Early in its life a kernel runs at low addresses too: only the processor knows.
+        let (register, bits, set) = self.target.user_mode;
         let user = !kernel
-            && match (self.target.user_mode, &self.registers) {
-                (Some((register, bits)), Some(registers)) => {
-                    registers.named(register) & bits == bits
-                }
-                _ => true,
+            && match &self.registers {
+                Some(registers) => registers.named(register) & bits == set,
+                None => true,
             };
         if user {
             // User code runs only when the faults that it took are handled.
@@ -237,7 +236,8 @@ impl Session {
         }
     }
 
-    /// Finds where a block of user code really is in this address space.
+    /// Finds where a block really is in this address space. It is user code, or code that a kernel
+    /// ran at a low address before it ran in its own half.
     #[cold]
     fn place(&mut self, vcpu: usize, block: &mut Block) {
         let Some(registers) = &self.registers else {
@@ -255,6 +255,7 @@ impl Session {
         } else {
             in_page
         };
+        block.kernel = block.vaddr >= self.target.kernel;
     }
 
     /// The address space of `root` has changed: what was at an address in it may be elsewhere.

@@ -19,9 +19,8 @@ pub struct Target {
     pub mark_argument: u8,
     /// Other registers that are read.
     pub system: &'static [&'static str],
-    /// The register and the bits in it that are set in user mode. Without one, code below
-    /// [`Target::kernel`] is user code.
-    pub user_mode: Option<(&'static str, u64)>,
+    /// The register that tells user mode, which of its bits do, and what they are then.
+    pub user_mode: (&'static str, u64, u64),
     /// The register that holds the processor's own area of the kernel while user code runs.
     pub kernel_area: Option<&'static str>,
     /// The page tables' format, as models name it.
@@ -59,7 +58,7 @@ const X86_64: Target = Target {
     stack: "rsp",
     mark_argument: 0,
     system: &["cr2", "cs", "k_gs_base"],
-    user_mode: Some(("cs", 3)),
+    user_mode: ("cs", 3, 3),
     // SWAPGS has exchanged them on the way out.
     kernel_area: Some("k_gs_base"),
     page_tables: "x86-64",
@@ -81,8 +80,9 @@ const AARCH64: Target = Target {
     pc: "pc",
     stack: "sp",
     mark_argument: 0,
-    system: &[],
-    user_mode: None,
+    system: &["cpsr"],
+    // PSTATE's EL and SP: EL0t.
+    user_mode: ("cpsr", 0xf, 0),
     kernel_area: None,
     page_tables: "armv8-4k",
     layout: VIRT,
@@ -102,8 +102,9 @@ const ARM: Target = Target {
     pc: "pc",
     stack: "sp",
     mark_argument: 0,
-    system: &[],
-    user_mode: None,
+    system: &["cpsr"],
+    // The mode is User, 0b10000.
+    user_mode: ("cpsr", 0xf, 0),
     kernel_area: None,
     page_tables: "armv7-short",
     layout: VIRT,
@@ -146,7 +147,7 @@ mod tests {
                 assert!(taken.is_ok(), "{}: {:?}", target.name, taken.err());
             }
             // What is read by name must be among what is looked up.
-            for name in [target.user_mode.map(|mode| mode.0), target.kernel_area] {
+            for name in [Some(target.user_mode.0), target.kernel_area] {
                 assert!(name.is_none_or(|name| target.system.contains(&name)));
             }
             let mut names: Vec<_> = target.general.to_vec();
