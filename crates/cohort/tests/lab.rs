@@ -184,6 +184,14 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             &["scan-kernels", "--filter", "nosuch"],
             "no such kernel; there are: 5.10-amd64",
         ),
+        (
+            &["check-model", "nosuch"],
+            "there is no kernel nosuch; there are: 5.10-amd64",
+        ),
+        (
+            &["check-model", "6.12-arm64-16k"],
+            "only pages of 4 KB can be checked",
+        ),
         (&["fuzz", "--minutes", "0"], "must be 1 at least"),
         (&["fuzz", "--shorten"], "--replay <FILE>"),
         (&["fuzz", "--replay", "/no/such/file"], "/no/such/file"),

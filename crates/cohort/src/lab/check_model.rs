@@ -23,11 +23,11 @@ const ENOUGH: u64 = 10_000_000;
 
 /// Boots the kernel of guest/scan-kernels.toml that is named so; true if no translation differed.
 pub fn run(lab: &Lab, name: &str) -> Result<bool> {
-    let kernel = scan_kernels::kernel(lab, name)?;
-    // Debian names a kernel by its pages where they are not of 4 KB.
-    if kernel.version.ends_with('k') {
+    // A kernel's name ends in the size of its pages where that is not 4 KB.
+    if name.ends_with('k') {
         bail!("{name}: only pages of 4 KB can be checked");
     }
+    let kernel = scan_kernels::kernel(lab, name)?;
     let mut programs = vec![programs::workload_for(lab, kernel.arch, "fork-cost")?];
     programs.extend(kernel.modules);
     let mut plugin = Plugin::nameless(Task::Model(MODEL.into()))?;

@@ -18,16 +18,6 @@
 #define LEAVERS		(quick ? 8 : 24)
 #define OWN		(2 * PAGES)	/* this page each has for itself, if at all */
 
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
-#ifndef PR_MCE_KILL
-#define PR_MCE_KILL		33
-#define PR_MCE_KILL_SET		1
-#define PR_MCE_KILL_LATE	0
-#define PR_MCE_KILL_EARLY	1
-#endif
-
 static char *area;
 
 /* --- failing allocations -------------------------------------------------- */
@@ -1407,8 +1397,13 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+	int ret;
+
 	if (argc == 2 && !strcmp(argv[1], "--sleep"))
 		return sleep(1000);
 	after_each_case = all_off;
-	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	save_injection();
+	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	restore_injection();
+	return ret;
 }

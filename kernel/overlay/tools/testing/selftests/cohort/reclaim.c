@@ -13,14 +13,6 @@
 #ifndef __NR_process_mrelease
 #define __NR_process_mrelease	448
 #endif
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
-#ifndef PR_MCE_KILL
-#define PR_MCE_KILL		33
-#define PR_MCE_KILL_SET		1
-#define PR_MCE_KILL_LATE	0
-#endif
 
 static struct area area;
 
