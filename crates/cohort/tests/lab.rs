@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lab's command line in a checkout of its own: ^C, and a disk that is full.
+//! The lab's command line in a checkout of its own: ^C, and a disk that is full or too small.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -156,6 +156,24 @@ fn a_full_disk_is_named_with_the_file_and_what_to_do_and_the_old_file_stays() {
     let kept = fs::read_to_string(checkout.path("out/rootfs/tiny.list")).unwrap();
     assert_eq!(kept, "of yesterday");
     assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_disk_too_small_for_the_lab_is_refused_before_a_package_is_installed() {
+    let checkout = Checkout::new();
+    // A file system that has no room at all.
+    std::os::unix::fs::symlink("/proc", checkout.path("out")).unwrap();
+    for name in ["apt-get", "dpkg", "dpkg-query"] {
+        checkout.program(name, "#!/bin/sh\necho ran >\"$AT/ran\"\nexit 1\n");
+    }
+    let output = checkout.cohort(&["setup"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let text = text(&output);
+    assert!(
+        text.contains("needs 15 GB of disk") && text.contains("has 0 GB free"),
+        "{text}"
+    );
+    assert!(!checkout.path("ran").exists());
 }
 
 #[test]
