@@ -88,8 +88,14 @@ struct cohort_table *cohort_table_alloc(void)
 	struct cohort_table *ct;
 
 	ct = kmem_cache_alloc(table_cache, GFP_KERNEL_ACCOUNT);
-	if (ct)
-		ct->upper = false;
+	if (!ct)
+		return NULL;
+	ct->users = 0;
+	ct->upper = false;
+	ct->counted = false;
+	ct->copied = false;
+	ct->scanned = NULL;
+	INIT_LIST_HEAD(&ct->sharers);
 	return ct;
 }
 

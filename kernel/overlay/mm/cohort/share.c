@@ -147,13 +147,10 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	s->table = NULL;
 	ct->pt = pt;
 	ct->addr = base;
-	ct->users = 0;
-	ct->counted = false;
-	ct->copied = false;
 	ct->owner = mm;
 	/* Items that it has of the table stay of use. */
-	ct->scanned = cohort_has_items(mm) ? mm : NULL;
-	INIT_LIST_HEAD(&ct->sharers);
+	if (cohort_has_items(mm))
+		ct->scanned = mm;
 	cohort_mark_table(pt, ct);
 	/*
 	 * From here no store goes through this entry; what TLBs still allow ends

@@ -253,10 +253,8 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	pt = virt_to_ptdesc(pmd);
 	ct->pt = pt;
 	ct->addr = base;
-	ct->users = 0;
 	ct->upper = true;
 	spin_lock_init(&ct->lock);
-	INIT_LIST_HEAD(&ct->sharers);
 	join(ct, sharer, mm, pud);
 	mm_dec_nr_pmds(mm);
 	mm_inc_nr_pmds(ct->owner);
