@@ -129,6 +129,9 @@ int __region_order_madvise(struct vm_area_struct *vma, int advice,
 {
 	if (*vm_flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
 		return -EINVAL;
+	/* exec holds on to this region, so it must not be split or merged. */
+	if (vma_is_temporary_stack(vma))
+		return -EINVAL;
 	if (*vm_flags & VM_LOCKED)
 		return -EPERM;
 	if (!vma_is_anonymous(vma)) {

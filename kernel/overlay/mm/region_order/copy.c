@@ -275,6 +275,12 @@ bool __region_order_copy_pmd(struct vm_fault *vmf)
 		spin_unlock(vmf->ptl);
 		return true;
 	}
+	/* Pinned meanwhile: it stays, and the next try writes to it. */
+	if (PageAnonExclusive(pmd_page(vmf->orig_pmd))) {
+		spin_unlock(vmf->ptl);
+		return true;
+	}
+	/* From now on it cannot become exclusive: see do_huge_pmd_wp_page(). */
 	old = page_folio(pmd_page(vmf->orig_pmd));
 	folio_get(old);
 	spin_unlock(vmf->ptl);

@@ -5,10 +5,13 @@
 #include <linux/cpuset.h>
 #include <linux/gfp.h>
 #include <linux/jiffies.h>
+#include <linux/mempolicy.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/mutex.h>
 #include <linux/region_order.h>
 #include <linux/sched/signal.h>
+#include <linux/shmem_fs.h>
 #include <linux/vmstat.h>
 
 /* it needs what is above */
@@ -31,19 +34,55 @@ gfp_t __region_order_gfp(vm_flags_t flags)
 	return GFP_TRANSHUGE_LIGHT;
 }
 
+#ifdef CONFIG_NUMA
+/* The policy by which the fault's page is allocated, with a reference. */
+static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
+				      pgoff_t *ilx)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct mempolicy *pol;
+
+	/* The page cache knows that of the task alone. */
+	if (!vma_is_anonymous(vma) && !vma_is_shmem(vma)) {
+		*ilx = NO_INTERLEAVE_INDEX;
+		pol = get_task_policy(current);
+	} else {
+		pol = get_vma_policy(vma, vmf->address, order, ilx);
+	}
+	/* A shared one comes with a reference. */
+	if (!mpol_needs_cond_ref(pol))
+		mpol_get(pol);
+	return pol;
+}
+#else
+static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
+				      pgoff_t *ilx)
+{
+	*ilx = 0;
+	return NULL;
+}
+#endif
+
 /*
  * See that there is memory at all, be it scattered, by the rules of a base
  * page: reclaim and, if nothing else helps, the OOM killer. Otherwise a task
  * would wait for ever for a page that no compaction can make.
+ *
+ * One task at a time: what it holds meanwhile counts as no process's and no
+ * control group's, and must not be what others are killed for.
  */
-static void have_memory(int order)
+static void have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
 {
+	static DEFINE_MUTEX(lock);
 	struct page *page = NULL, *next;
 	LIST_HEAD(pages);
 	int i;
 
+	if (!mutex_trylock(&lock))
+		return;
 	for (i = 0; i < 1 << order; i++) {
-		page = alloc_page(GFP_HIGHUSER_MOVABLE);
+		page = alloc_pages_mpol(GFP_HIGHUSER_MOVABLE, 0, pol, ilx,
+					numa_node_id());
 		if (!page || fatal_signal_pending(current))
 			break;
 		list_add(&page->lru, &pages);
@@ -55,6 +94,7 @@ static void have_memory(int order)
 		list_del(&page->lru);
 		__free_page(page);
 	}
+	mutex_unlock(&lock);
 }
 
 /*
@@ -89,29 +129,30 @@ static void insist(int order)
  * @vmf: a fault in a region that waits
  * @order: of the page that was not to be had
  *
- * Nobody who needs the region's locks waits with us: they are dropped. Who
- * cannot drop them (some pins of pages for devices) gets smaller pages. User
- * space answers any signal and faults again afterwards; in a system call only
- * a fatal one ends the wait.
+ * Nobody who needs the region's locks waits with us: they are dropped. A system
+ * call may hold others, a directory's for instance, and pins of pages for devices
+ * cannot always drop the region's: they get smaller pages. User space answers any
+ * signal and faults again afterwards.
  *
  * Return: if the fault's lock was dropped, so that it must be tried again.
  */
 bool __region_order_wait(struct vm_fault *vmf, int order)
 {
 	unsigned int flags = vmf->flags;
+	struct mempolicy *pol;
+	pgoff_t ilx;
 
-	if (!(flags & FAULT_FLAG_ALLOW_RETRY) ||
+	if (!(flags & FAULT_FLAG_USER) || !(flags & FAULT_FLAG_ALLOW_RETRY) ||
 	    (flags & FAULT_FLAG_RETRY_NOWAIT) || fatal_signal_pending(current))
 		return false;
 
+	pol = fault_policy(vmf, order, &ilx);
 	release_fault_lock(vmf);
 	count_vm_event(ORDER_WAITED);
-	have_memory(order);
+	have_memory(order, pol, ilx);
+	mpol_put(pol);
 	insist(order);
-	if (flags & FAULT_FLAG_USER)
-		schedule_timeout_interruptible(max(HZ / 50, 1));
-	else
-		schedule_timeout_killable(max(HZ / 50, 1));
+	schedule_timeout_interruptible(max(HZ / 50, 1));
 	return true;
 }
 

@@ -854,6 +854,15 @@ static long child_waits(long unused, long unused2)
 	return 0;
 }
 
+/* A system call may hold locks that others need: it takes what there is. */
+static long child_reads(long unused, long unused2)
+{
+	int fd = open("/dev/zero", O_RDONLY);
+
+	board->word[4] = read(fd, mem.base + mem.block, page_size);
+	return 0;
+}
+
 #define PIPES	128
 
 static int odd[PIPES][2], even[PIPES][2];
@@ -912,12 +921,12 @@ static void test_wait_ends(long arg)
 	need_peers(8);
 	mem.order = ARG_ORDER(arg);
 	mem.block = page_size << mem.order;
-	mem.len = mem.block;
+	mem.len = 2 * mem.block;
 	mem.base = map_at(arena(2), mem.len, RW, ANONYMOUS, -1, 0);
 	must(!set_order(mem.base, mem.len, mem.order, WAIT), "the order is refused");
 	/* what the children need is there before memory is short */
-	spawn(1);
-	spawn(2);
+	for (int who = 1; who <= 3; who++)
+		spawn(who);
 	fragment_for_good(mem.order);
 	waited = vm_event("order_waited");
 	tell(1, child_waits, 0, 0);
@@ -936,6 +945,12 @@ static void test_wait_ends(long arg)
 
 	/* others of its kind are not held up: its locks are free */
 	must(proc_field(pid_of(1), "status", "VmSize:") > 0, "its status cannot be read");
+
+	tell(3, child_reads, 0, 0);
+	for (int i = 0; i < 500 && !board->word[4]; i++)
+		usleep(20000);
+	must(board->word[4] == (long)page_size, "a system call waits");
+	answer(3);
 
 	/* and a fatal signal ends it */
 	start = now();
