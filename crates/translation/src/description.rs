@@ -334,6 +334,20 @@ const BUILTIN: [(&str, &str); 7] = [
 
 /// How deep `base` may go.
 const BASES_MAX: usize = 8;
+/// Clocks, in MHz.
+const MHZ_MAX: u64 = 100_000;
+/// Times, in cycles or in memory's clocks.
+const TIME_MAX: u64 = 100_000;
+/// Entries of a TLB array, and of one level of the page-walk cache.
+const ENTRIES_MAX: usize = 16384;
+/// Size of a core's own cache: there may be 64 of each.
+const PRIVATE_KB_MAX: u64 = 16 * 1024;
+/// Size of the shared cache.
+const LAST_KB_MAX: u64 = 1024 * 1024;
+/// MSHRs of a cache.
+const MSHRS_MAX: u64 = 4096;
+/// Banks of all of memory.
+const BANKS_MAX: u64 = 16384;
 
 impl Model {
     /// The names of the built-in descriptions.
@@ -425,19 +439,22 @@ impl Model {
         self.format.as_ref().expect("set by every constructor")
     }
 
-    /// What types cannot say.
+    /// What types cannot say: what makes no machine, and sizes that no machine has, whose memory or
+    /// sums this one would not have either.
     fn check(&self) -> Result<(), String> {
-        let positive = |what: &str, value: u64| match value {
+        let within = |what: &str, value: u64, most: u64| match value {
             0 => Err(format!("{what} must be above 0")),
+            value if value > most => Err(format!("{what} must be at most {most}")),
             _ => Ok(()),
         };
-        positive("core.clock_mhz", self.core.clock_mhz)?;
-        positive("memory.clock_mhz", self.memory.clock_mhz)?;
+        within("core.clock_mhz", self.core.clock_mhz, MHZ_MAX)?;
+        within("memory.clock_mhz", self.memory.clock_mhz, MHZ_MAX)?;
         if !(1..=16).contains(&self.core.issue_width) || self.core.rob > 4096 {
             return Err("core.issue_width must be 1 to 16 and core.rob at most 4096".to_owned());
         }
         self.check_tlbs()?;
         if let Some(cache) = &self.walk_cache {
+            entries("walk_cache", cache.entries)?;
             sets("walk_cache", cache.entries, cache.ways, cache.replacement)?;
         }
         if !self.cache.line_bytes.is_power_of_two() || !(16..=256).contains(&self.cache.line_bytes)
@@ -445,14 +462,16 @@ impl Model {
             return Err("cache.line_bytes must be a power of two from 16 to 256".to_owned());
         }
         for (name, cache) in self.cache.parts() {
+            let name = format!("cache.{name}");
+            let most = match name.as_str() {
+                "cache.last" => LAST_KB_MAX,
+                _ => PRIVATE_KB_MAX,
+            };
+            within(&format!("{name}.kb"), cache.kb as u64, most)?;
+            within(&format!("{name}.mshrs"), cache.mshrs as u64, MSHRS_MAX)?;
             let lines = cache.kb * 1024 / self.cache.line_bytes as usize;
-            sets(
-                &format!("cache.{name}"),
-                lines,
-                cache.ways,
-                cache.replacement,
-            )?;
-            positive(&format!("cache.{name}.mshrs"), cache.mshrs as u64)?;
+            within(&format!("{name}.ways"), cache.ways as u64, lines as u64)?;
+            sets(&name, lines, cache.ways, cache.replacement)?;
         }
         let memory = &self.memory;
         for (name, value) in [
@@ -465,16 +484,15 @@ impl Model {
                 return Err(format!("memory.{name} must be a power of two up to 1024"));
             }
         }
-        let times = [memory.cas, memory.rcd, memory.rp, memory.burst];
-        let latencies = self.cache.parts().map(|(_, cache)| cache.cycles);
-        let latencies = latencies
-            .chain(self.tlb.iter().map(|tlb| tlb.cycles))
-            .chain(times);
-        if latencies
-            .chain([self.cache.snoop_cycles])
-            .any(|time| time > 100_000)
-        {
-            return Err("no access time may be above 100000 clocks".to_owned());
+        if memory.channels * memory.ranks * memory.banks > BANKS_MAX {
+            return Err(format!(
+                "memory.channels, ranks and banks must make at most {BANKS_MAX} banks"
+            ));
+        }
+        for (what, time) in self.times() {
+            if time > TIME_MAX {
+                return Err(format!("{what} must be at most {TIME_MAX}"));
+            }
         }
         if let Some(babelfish) = &self.babelfish {
             if !(1..=32).contains(&babelfish.pc_bits) {
@@ -493,6 +511,38 @@ impl Model {
         Ok(())
     }
 
+    /// All times in cycles or in memory's clocks, by the names of their fields.
+    fn times(&self) -> Vec<(String, u64)> {
+        let memory = &self.memory;
+        let mut times: Vec<(String, u64)> = [
+            ("cache.snoop_cycles", self.cache.snoop_cycles),
+            ("memory.cas", memory.cas),
+            ("memory.rcd", memory.rcd),
+            ("memory.rp", memory.rp),
+            ("memory.burst", memory.burst),
+        ]
+        .map(|(name, time)| (name.to_owned(), time))
+        .into();
+        for (name, cache) in self.cache.parts() {
+            times.push((format!("cache.{name}.cycles"), cache.cycles));
+        }
+        for (number, tlb) in self.tlb.iter().enumerate() {
+            times.push((format!("tlb.{number}.cycles"), tlb.cycles));
+        }
+        if let Some(cache) = &self.walk_cache {
+            times.push(("walk_cache.cycles".to_owned(), cache.cycles));
+        }
+        if let Some(fish) = &self.babelfish {
+            let transform = fish.transform_cycles;
+            times.push(("babelfish.transform_cycles".to_owned(), transform));
+            times.push(("babelfish.long_cycles".to_owned(), fish.long_cycles));
+        }
+        if let Some(domains) = &self.domains {
+            times.push(("domains.handler_cycles".to_owned(), domains.handler_cycles));
+        }
+        times
+    }
+
     fn check_tlbs(&self) -> Result<(), String> {
         for tlb in &self.tlb {
             let name = format!("the level {} TLB with {} entries", tlb.level, tlb.entries);
@@ -502,9 +552,7 @@ impl Model {
             if tlb.pages.is_empty() {
                 return Err(format!("{name}: pages is empty"));
             }
-            if tlb.entries > 16384 {
-                return Err(format!("{name}: at most 16384 entries"));
-            }
+            entries(&name, tlb.entries)?;
             sets(&name, tlb.entries, tlb.ways, tlb.replacement)?;
         }
         for level in [1, 2] {
@@ -555,6 +603,14 @@ impl CachesPart {
             .chain([("l2", self.l2.as_ref()), ("last", self.last.as_ref())])
             .filter_map(|(name, cache)| cache.map(|cache| (name, cache)))
     }
+}
+
+/// Whether a TLB array or a walk cache is not too large.
+fn entries(name: &str, entries: usize) -> Result<(), String> {
+    if entries > ENTRIES_MAX {
+        return Err(format!("{name}: at most {ENTRIES_MAX} entries"));
+    }
+    Ok(())
 }
 
 /// Whether entries and ways make a power of two of sets.

@@ -215,12 +215,132 @@ fn a_bad_description_is_refused_with_its_reason() {
         ),
         ("name = \"babelfish-isca20\"", "", "name"),
         ("[core]", "[core", "core"),
+        (
+            "clock_mhz = 2000",
+            "clock_mhz = 9223372036854775807",
+            "core.clock_mhz must be at most 100000",
+        ),
+        (
+            "clock_mhz = 2000",
+            "clock_mhz = 0",
+            "core.clock_mhz must be above 0",
+        ),
+        (
+            "clock_mhz = 1000",
+            "clock_mhz = 100001",
+            "memory.clock_mhz must be at most 100000",
+        ),
+        ("rob = 128", "rob = 4097", "core.rob at most 4096"),
+        (
+            "entries = 1536",
+            "entries = 4611686018427387904",
+            "at most 16384 entries",
+        ),
+        (
+            "tag = \"physical\"\nentries = 16",
+            "tag = \"physical\"\nentries = 1152921504606846976",
+            "walk_cache: at most 16384 entries",
+        ),
+        (
+            "tag = \"physical\"\nentries = 16",
+            "tag = \"physical\"\nentries = 0",
+            "walk_cache: 0 entries",
+        ),
+        (
+            "l1d = { kb = 32, ways = 8",
+            "l1d = { kb = 32, ways = 0",
+            "cache.l1d.ways must be above 0",
+        ),
+        (
+            "l1d = { kb = 32, ways = 8",
+            "l1d = { kb = 32, ways = 1024",
+            "cache.l1d.ways must be at most 512",
+        ),
+        (
+            "l1d = { kb = 32",
+            "l1d = { kb = 0",
+            "cache.l1d.kb must be above 0",
+        ),
+        (
+            "l2 = { kb = 256",
+            "l2 = { kb = 32768",
+            "cache.l2.kb must be at most 16384",
+        ),
+        (
+            "last = { kb = 8192",
+            "last = { kb = 1099511627776",
+            "cache.last.kb must be at most 1048576",
+        ),
+        (
+            "last = { kb = 8192",
+            "last = { kb = 9223372036854775807",
+            "cache.last.kb must be at most 1048576",
+        ),
+        (
+            "mshrs = 128",
+            "mshrs = 9223372036854775807",
+            "cache.last.mshrs must be at most 4096",
+        ),
+        ("mshrs = 16", "mshrs = 0", "mshrs must be above 0"),
+        ("line_bytes = 64", "line_bytes = 0", "power of two"),
+        ("line_bytes = 64", "line_bytes = 512", "from 16 to 256"),
+        ("channels = 2", "channels = 0", "power of two"),
+        ("channels = 2", "channels = 2048", "power of two up to 1024"),
+        ("channels = 2", "channels = 1024", "at most 16384 banks"),
+        ("issue_width = 2", "issue_width = 17", "issue_width"),
     ] {
         let text = good.replacen(from, to, 1);
         assert_ne!(text, good, "{from}");
         let error = Model::parse("bad", &text).expect_err(to).to_string();
         assert!(error.contains(says), "{from} -> {to}: {error}");
     }
+}
+
+#[test]
+fn no_time_is_above_100000_clocks() {
+    for (base, table, field) in [
+        ("babelfish-isca20", "walk_cache", "cycles"),
+        ("babelfish-isca20", "babelfish", "transform_cycles"),
+        ("babelfish-isca20", "babelfish", "long_cycles"),
+        ("cortex-a9", "domains", "handler_cycles"),
+        ("zen4", "cache", "snoop_cycles"),
+        ("zen4", "cache.l2", "cycles"),
+        ("zen4", "memory", "burst"),
+    ] {
+        let with = |time: u64| {
+            let text = format!(
+                "name = \"slow\"\nabout = \"\"\nbase = \"{base}\"\n[{table}]\n{field} = {time}\n"
+            );
+            Model::parse("slow", &text)
+        };
+        with(100_000).unwrap();
+        let error = with(100_001).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{table}.{field} must be at most 100000")),
+            "{error}"
+        );
+    }
+    let good = Model::builtin_text("babelfish-isca20").unwrap();
+    for (from, says) in [("cycles = 1\n", "tlb.0.cycles"), ("cycles = 10", "cycles")] {
+        let text = good.replace(from, "cycles = 9223372036854775807\n");
+        let error = Model::parse("slow", &text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn the_largest_machine_that_a_description_may_ask_for_is_made() {
+    let text = "name = \"large\"\nabout = \"\"\nbase = \"babelfish-isca20\"\n\
+                [core]\nclock_mhz = 100000\nissue_width = 16\n\
+                [walk_cache]\nentries = 16384\nways = \"full\"\ncycles = 100000\n\
+                [cache]\nlast = { kb = 65536, ways = 16, cycles = 100000, mshrs = 4096 }\n\
+                [memory]\nclock_mhz = 1\nchannels = 64\ncas = 100000\nrcd = 100000\nrp = 100000\n";
+    let model = Model::parse("large", text).unwrap();
+    let mut machine = Machine::new(&model, 1, SparseMemory::new()).unwrap();
+    for line in 0..64 {
+        machine.access(0, AccessKind::Read, line << 14, Some(line << 14), 8);
+    }
+    assert!(machine.counters(0).dcache_stall > 0);
 }
 
 #[test]
