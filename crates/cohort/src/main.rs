@@ -3,6 +3,7 @@
 //! kernel and measures it.
 
 mod lab;
+mod output;
 mod run;
 mod scan;
 
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "cohort", &mut text);
-            scan::print(text).map(|()| ExitCode::SUCCESS)
+            output::print(text).map(|()| ExitCode::SUCCESS)
         }
     };
     match outcome {
@@ -82,7 +83,7 @@ fn man(subcommand: Option<&str>) -> anyhow::Result<ExitCode> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
-    scan::print(text)?;
+    output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

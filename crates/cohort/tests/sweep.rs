@@ -28,6 +28,7 @@ struct Sweep {
 impl Sweep {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        checkout(dir.path());
         // The shell, Python and the schedulers each have their own idea of such names.
         let traces: Vec<_> = ["plain.trace", "it's {a} trace.trace"]
             .map(|name| dir.path().join(name))
@@ -72,6 +73,12 @@ impl Sweep {
     }
 }
 
+/// Lets the lab find its checkout here, wherever the program was built.
+fn checkout(dir: &Path) {
+    fs::create_dir_all(dir.join("kernel/config")).unwrap();
+    fs::write(dir.join("Cargo.toml"), "").unwrap();
+}
+
 fn good(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
@@ -88,6 +95,7 @@ fn the_tasks_of_a_slurm_array_are_the_sweep() {
     assert!(text.contains(&format!("#SBATCH --array=1-{JOBS}\n")));
     // Slurm copies the script away and starts the copy, once a task, in any order.
     let spool = tempfile::tempdir().unwrap();
+    checkout(spool.path());
     let copy = spool.path().join("slurm_script");
     fs::copy(&script, &copy).unwrap();
     for task in (1..=JOBS).rev() {
@@ -102,6 +110,26 @@ fn the_tasks_of_a_slurm_array_are_the_sweep() {
         good(&output);
     }
     sweep.compare(&dir);
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let sweep = Sweep::new();
+    let trace = sweep.traces[0].to_str().unwrap();
+    for command in ["replay", "sweep"] {
+        // The pipe is closed before the first line comes.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["lab", command, trace, "--model", "baseline"])
+            .current_dir(sweep.dir.path())
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {errors}");
+        assert!(errors.is_empty(), "{command}: {errors}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::job::Step;
 use super::model::{self, Output, Plugin, Task};
 use super::papers::Papers;
 use super::{Lab, files, programs, rootfs, show, sweep};
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -223,9 +224,9 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
     });
     let size = std::fs::metadata(&trace).map_or(0, |meta| meta.len());
     if args.json {
-        println!("{}", json(&speeds, size, accesses)?);
+        say!("{}", json(&speeds, size, accesses)?)?;
     } else {
-        print!("{}", table(&speeds, size, accesses));
+        output::print(table(&speeds, size, accesses))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::guest::{Machine, Spec};
 use super::job::Step;
 use super::model::{Output, Plugin, Task};
 use super::{Lab, programs, scan_kernels};
+use crate::output::say;
 use anyhow::{Result, bail};
 
 /// The kernel if none is named.
@@ -51,7 +52,7 @@ pub fn run(lab: &Lab, name: &str) -> Result<bool> {
         limit: LIMIT,
     }
     .run(lab)?;
-    println!("{name}: Linux {} on {}", kernel.version, kernel.cpu);
+    say!("{name}: Linux {} on {}", kernel.version, kernel.cpu)?;
     let mut problems: Vec<String> = outcome.problem().into_iter().collect();
     problems.extend(outcome.complaints);
     for step in outcome.report.steps.iter().filter(|s| !s.ending.success()) {
@@ -62,10 +63,12 @@ pub fn run(lab: &Lab, name: &str) -> Result<bool> {
     // A guest that was ended has left none.
     if let Ok(output) = Output::read(&dir) {
         let check = output.check.unwrap_or_default();
-        println!(
+        say!(
             "  {} instructions, {} translations compared, {} of them by the model's own walks",
-            output.instructions, check.checked, check.model_checked
-        );
+            output.instructions,
+            check.checked,
+            check.model_checked
+        )?;
         if check.checked.min(check.model_checked) < ENOUGH {
             problems.push("that is too little to be a boot".into());
         }
@@ -74,15 +77,15 @@ pub fn run(lab: &Lab, name: &str) -> Result<bool> {
         problems.push("the plugin has written nothing".into());
     }
     for problem in &problems {
-        println!("  {problem}");
+        say!("  {problem}")?;
     }
-    println!(
+    say!(
         "  {}",
         if problems.is_empty() {
             "passed"
         } else {
             "failed"
         }
-    );
+    )?;
     Ok(problems.is_empty())
 }

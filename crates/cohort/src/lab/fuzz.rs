@@ -13,6 +13,7 @@ use super::programs::{self, Program};
 use super::protocol::StepReport;
 use super::shorten::shorten;
 use super::{Lab, files, results};
+use crate::output::say;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -174,14 +175,14 @@ impl Bench<'_> {
             for (name, value) in totals(&outcome.report.steps) {
                 *sums.entry(name).or_default() += value;
             }
-            println!(
+            say!(
                 "seed {seed}: {} operations so far",
                 sums.get("operations").copied().unwrap_or_default()
-            );
+            )?;
             let failed = first_failure(&outcome);
             if let Some((step, failure)) = failed {
-                println!("seed {seed}, {step}: {}", failure.message);
-                println!("    the console is in {}", outcome.console.display());
+                say!("seed {seed}, {step}: {}", failure.message)?;
+                say!("    the console is in {}", outcome.console.display())?;
                 found.push(self.investigate(&step, failure)?);
                 break;
             }
@@ -211,10 +212,10 @@ impl Bench<'_> {
             totals: sums,
             failures: found,
         })?;
-        println!(
+        say!(
             "{operations} operations in {guests} guests: {}",
             if clean { "clean" } else { "FAILED" }
-        );
+        )?;
         Ok(clean)
     }
 
@@ -305,10 +306,10 @@ impl Bench<'_> {
         let mut script = None;
         while found.tries < TRIES && script.is_none() {
             found.tries += 1;
-            println!(
+            say!(
                 "episode {episode} of seed {seed} again, {} of {TRIES}",
                 found.tries
-            );
+            )?;
             let command = format!(
                 "fuzz --seed {seed} --episode {episode} --log {}",
                 self.flags(race)
@@ -321,7 +322,7 @@ impl Bench<'_> {
             }
         }
         let Some(script) = script.filter(|script| script.len() > 0) else {
-            println!("it did not fail again: a race; the same seeds may show it another time");
+            say!("it did not fail again: a race; the same seeds may show it another time")?;
             return Ok(found);
         };
         found.reproduced = true;
@@ -351,7 +352,7 @@ impl Bench<'_> {
             )
             .as_bytes(),
         )?;
-        println!("{} commands are in {}", script.len(), file.display());
+        say!("{} commands are in {}", script.len(), file.display())?;
         found.commands = Some(script.len());
         found.file = Some(file);
         Ok(script)
@@ -364,11 +365,11 @@ impl Bench<'_> {
                     .iter()
                     .map(|kept| script.only(|number| kept.binary_search(&number).is_ok()))
                     .collect();
-                println!(
+                say!(
                     "shortening: {} candidates of about {} commands",
                     scripts.len(),
                     scripts.first().map_or(0, Script::len)
-                );
+                )?;
                 let failing = self.replay_many(&scripts, kind)?;
                 if let Some(which) = failing {
                     return Ok(Some(at * CANDIDATES + which));
@@ -429,23 +430,23 @@ impl Bench<'_> {
         let outcome = self.boot_replays(std::slice::from_ref(script))?;
         let clean = match first_failure(&outcome) {
             Some((_, failure)) => {
-                println!("{}", failure.message);
-                println!("    the console is in {}", outcome.console.display());
+                say!("{}", failure.message)?;
+                say!("    the console is in {}", outcome.console.display())?;
                 if let (true, Some(file)) = (self.options.shorten, &self.options.replay) {
                     let short = self.shorten(script, failure.kind);
                     let file = files::sibling(file, ".short");
                     files::write(&file, format!("# {}\n{short}", failure.message).as_bytes())?;
-                    println!("{} commands are in {}", short.len(), file.display());
+                    say!("{} commands are in {}", short.len(), file.display())?;
                 }
                 false
             }
             None => true,
         };
-        println!(
+        say!(
             "{} commands: {}",
             script.len(),
             if clean { "clean" } else { "FAILED" }
-        );
+        )?;
         Ok(clean)
     }
 

@@ -11,6 +11,7 @@ use super::mmtests_verdict::{Answer, Class, Row, Run, compare, read};
 use super::programs::Program;
 use super::protocol::StepReport;
 use super::{Lab, files, mmtests_build, programs, results, rootfs, show};
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -209,9 +210,9 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
         files::write(&file, json.as_bytes())?;
     }
     if options.json {
-        println!("{json}");
+        say!("{json}")?;
     } else {
-        print!("{}", table(&results, options.brief));
+        output::print(table(&results, options.brief))?;
     }
     Ok(!results.counts.contains_key(&Class::Differs))
 }

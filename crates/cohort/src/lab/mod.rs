@@ -50,6 +50,7 @@ pub use experiment::{Kind, X};
 pub use plot::svg;
 pub use results::{FigureResult, SeriesResult};
 
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use build::Config;
 use std::path::{Path, PathBuf};
@@ -261,9 +262,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::Build { config, pristine } => {
             let config = if pristine { Config::Pristine } else { config };
             let kernel = build::build(&lab, config)?;
-            println!("Linux {}: {}", kernel.describe(), kernel.image.display());
+            say!("Linux {}: {}", kernel.describe(), kernel.image.display())?;
         }
-        Command::Rootfs { name } => println!("{}", rootfs::image(&lab, &name)?.display()),
+        Command::Rootfs { name } => say!("{}", rootfs::image(&lab, &name)?.display())?,
         Command::Shell {
             config,
             rootfs,
@@ -276,7 +277,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 0 => String::new(),
                 skipped => format!(", {skipped} skipped"),
             };
-            println!("{} passed, {} failed{skipped}", count.passed, count.failed);
+            say!("{} passed, {} failed{skipped}", count.passed, count.failed)?;
             if count.failed > 0 {
                 return Ok(ExitCode::FAILURE);
             }
@@ -308,7 +309,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         } => run(&lab, &experiments, &results::Under { model, check })?,
         Command::Record(args) => {
             for trace in bench_model::record(&lab, &args)? {
-                println!("{}", trace.display());
+                say!("{}", trace.display())?;
             }
         }
         Command::Replay(args) => sweep::replay(&args)?,
@@ -322,7 +323,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::List => list(&lab)?,
         Command::Report => {
             let (page, table) = report::report(&lab)?;
-            println!("{}\n{}", page.display(), table.display());
+            say!("{}\n{}", page.display(), table.display())?;
         }
         Command::Clean { all } => clean(&lab, all)?,
     }
@@ -347,11 +348,11 @@ fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
     for experiment in &experiments {
         let (results, problems) = results::run(lab, experiment, &papers, under)?;
         broken.extend(problems);
-        print!("{}", show::results(&results));
-        println!(
+        output::print(show::results(&results))?;
+        say!(
             "The figures are in {}.",
             results::file(lab, &experiment.name, under.model.as_deref()).display()
-        );
+        )?;
     }
     if !broken.is_empty() {
         bail!("{}", broken.join("; "));
@@ -386,7 +387,7 @@ fn list(lab: &Lab) -> Result<()> {
             lines.push([results.name(), experiment.title.clone(), last]);
         }
     }
-    println!("{}", show::list(&lines));
+    say!("{}", show::list(&lines))?;
     Ok(())
 }
 

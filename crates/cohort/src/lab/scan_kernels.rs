@@ -7,6 +7,7 @@ use super::job::Step;
 use super::process::{output, run_or_fail};
 use super::programs::{self, Program};
 use super::{Lab, apt, files, rootfs};
+use crate::output::say;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,19 +143,19 @@ impl Packaged {
         }
         .run(lab)?;
         let mut passed = outcome.problem().is_none();
-        println!("{}: Linux {version} on {}", self.name, self.cpu);
+        say!("{}: Linux {version} on {}", self.name, self.cpu)?;
         for step in &outcome.report.steps {
             for line in &step.lines {
-                println!("  {line}");
+                say!("  {line}")?;
             }
             passed &= step.ending.success();
-            println!("  {}: {}", step.name, step.ending);
+            say!("  {}: {}", step.name, step.ending)?;
         }
         for problem in outcome.problem().iter().chain(&outcome.complaints) {
             passed = false;
-            println!("  {problem}");
+            say!("  {problem}")?;
         }
-        println!("  {}", if passed { "passed" } else { "failed" });
+        say!("  {}", if passed { "passed" } else { "failed" })?;
         Ok(passed)
     }
 

@@ -6,6 +6,7 @@ use super::guest::{Machine, Outcome, Spec};
 use super::job::Step;
 use super::protocol::{Test, Verdict, kunit, tap};
 use super::{Lab, model_test, programs, rootfs};
+use crate::output::say;
 use anyhow::{Context, Result, bail};
 
 /// The root file system of the tests.
@@ -155,13 +156,13 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     for (mode, tests) in found {
         for (_, test) in tests {
             count.add(test.verdict);
-            print(mode, &test);
+            print(mode, &test)?;
         }
     }
     if !model.is_empty() {
         for test in model_test::tests(lab, &kernel, &model)? {
             count.add(test.verdict);
-            print("model", &test);
+            print("model", &test)?;
         }
     }
     Ok(count)
@@ -293,18 +294,19 @@ fn second_look(tests: &mut Vec<(&str, Test)>, again: Vec<(&str, Test)>) {
     tests.extend(worse);
 }
 
-fn print(mode: &str, test: &Test) {
+fn print(mode: &str, test: &Test) -> Result<()> {
     let word = match test.verdict {
         Verdict::Pass => "ok",
         Verdict::Fail => "not ok",
         Verdict::Skip => "skip",
     };
-    println!("{mode}: {word} {}", test.name);
+    say!("{mode}: {word} {}", test.name)?;
     if test.verdict == Verdict::Fail {
         for note in &test.notes {
-            println!("    {note}");
+            say!("    {note}")?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

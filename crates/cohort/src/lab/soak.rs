@@ -9,6 +9,7 @@ use super::programs;
 use super::protocol::{Ending, Metric, Report, metrics};
 use super::soak_load::{self, DIR, Load};
 use super::{Lab, files, results, rootfs, show};
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -170,18 +171,18 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
     let json = serde_json::to_string_pretty(&results).context("the results are no JSON")?;
     files::write(&lab.out("results/soak.json"), json.as_bytes())?;
     if options.json {
-        println!("{json}");
+        say!("{json}")?;
     } else {
-        print!("{}", table(&results, &load));
+        output::print(table(&results, &load))?;
         let skipped = results.checks.iter().filter(|check| check.skipped).count();
-        println!(
+        say!(
             "{} passed, {failed} failed{}",
             results.checks.len() - failed - skipped,
             match skipped {
                 0 => String::new(),
                 skipped => format!(", {skipped} skipped"),
             }
-        );
+        )?;
     }
     Ok(failed == 0)
 }

@@ -4,6 +4,7 @@
 use super::configuration::{self, Configuration, Vary};
 use super::joblist::{self, Scheduler};
 use super::{files, show};
+use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ pub fn replay(args: &ReplayArgs) -> Result<()> {
     let (machine, _, _) = played(&args.trace, &configuration)?;
     let text = serde_json::to_string_pretty(&machine.report())
         .context("counters that JSON cannot hold")?;
-    println!("{text}");
+    say!("{text}")?;
     Ok(())
 }
 
@@ -130,10 +131,10 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
                 .iter()
                 .map(|trace| Ok(std::path::absolute(trace)?))
                 .collect::<Result<Vec<_>>>()?;
-            println!(
+            say!(
                 "{}",
                 joblist::write(scheduler, &traces, &configurations, dir)?
-            );
+            )?;
             return Ok(());
         }
         let work: Vec<_> = args
@@ -152,7 +153,7 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
             serde_json::to_string_pretty(&sweep).context("counters that JSON cannot hold")?;
         files::write(path, (text + "\n").as_bytes())?;
     }
-    print!("{}", table(&sweep, &args.show)?);
+    output::print(table(&sweep, &args.show)?)?;
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod table;
 
 pub use args::Args;
 
+use crate::output::print;
 use anyhow::{Context, Result, bail};
 use args::{Command, Output, Reading, Select, Show};
 use cohort_snapshot::capture;
@@ -26,7 +27,7 @@ use cohort_snapshot::{Paths, group, process};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{ContentReport, Cost, Report};
 use std::collections::HashSet;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -406,18 +407,6 @@ fn wrap(text: &str) -> String {
         }
     }
     lines.join("\n") + "\n"
-}
-
-/// Writes to the standard output; whoever closes it early has had enough.
-pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
-    let mut output = std::io::stdout();
-    match output
-        .write_all(text.as_ref())
-        .and_then(|()| output.flush())
-    {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write the output"),
-    }
 }
 
 fn verdict(snapshot: &Snapshot) -> ExitCode {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The standard output, of which a reader such as `head` may have had enough.
+
+use anyhow::{Context, Result};
+use std::io::{ErrorKind, Write};
+
+/// Writes to the standard output; whoever closes it early has had enough.
+pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+    let mut output = std::io::stdout();
+    match output
+        .write_all(text.as_ref())
+        .and_then(|()| output.flush())
+    {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write the output"),
+    }
+}
+
+/// `println!` that does not panic: [`print`] of a line.
+macro_rules! say {
+    ($($word:tt)+) => {
+        $crate::output::print(format!("{}\n", format_args!($($word)+)))
+    };
+}
+pub(crate) use say;
