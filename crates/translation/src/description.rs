@@ -24,7 +24,7 @@ pub enum ModelError {
         known: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the model {path}: {source}")]
+    #[error("cannot read the model {path}")]
     Read {
         /// The file.
         path: PathBuf,

@@ -28,7 +28,9 @@ impl std::str::FromStr for Vary {
         let Some((key, values)) = text.split_once('=') else {
             bail!("`{text}` is not KEY=VALUE,VALUE,…, for instance tlb.4.entries=768,1536");
         };
-        let values: Vec<String> = values.split(',').map(|v| v.trim().to_string()).collect();
+        let Some(values) = split(values) else {
+            bail!("`{text}` opens a quote or a bracket that it does not close");
+        };
         if key.split('.').any(str::is_empty) || values.iter().any(String::is_empty) {
             bail!("`{text}` has an empty key or value");
         }
@@ -37,6 +39,33 @@ impl std::str::FromStr for Vary {
             values,
         })
     }
+}
+
+/// Values between commas; a comma within quotes or brackets is a value's own. None where one of
+/// these is left open, or closed without having been opened.
+fn split(text: &str) -> Option<Vec<String>> {
+    let mut values = vec![String::new()];
+    let (mut quote, mut closing) = (None, Vec::new());
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(end), _) if c == end => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[') => closing.push(']'),
+            (None, '{') => closing.push('}'),
+            (None, ']' | '}') => {
+                closing.pop().filter(|&end| end == c)?;
+            }
+            (None, ',') if closing.is_empty() => {
+                values.push(String::new());
+                continue;
+            }
+            (None, _) => {}
+        }
+        values.last_mut()?.push(c);
+    }
+    (quote.is_none() && closing.is_empty())
+        .then(|| values.iter().map(|v| v.trim().to_owned()).collect())
 }
 
 /// Every model with every combination of values.
@@ -204,8 +233,41 @@ mod tests {
 
     #[test]
     fn what_is_no_variation_is_refused() {
-        for text in ["core.rob", "core.rob=", "=1", "a..b=1", "a=1,,2"] {
+        for text in [
+            "core.rob",
+            "core.rob=",
+            "=1",
+            "a..b=1",
+            "a=1,,2",
+            "a=[1,2",
+            "a=1]",
+            "a=[1},2",
+            "a=\"1,2",
+        ] {
             assert!(text.parse::<Vary>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_may_be_a_list_or_a_table() {
+        let of = |text| vary(text).values;
+        assert_eq!(
+            of(r#"tlb.3.pages=["1G"],["2M", "1G"]"#),
+            [r#"["1G"]"#, r#"["2M", "1G"]"#]
+        );
+        assert_eq!(of("about='a, b',\"c]\""), ["'a, b'", "\"c]\""]);
+        assert_eq!(
+            of("x={ a = 1, b = [2, 3] }, 4"),
+            ["{ a = 1, b = [2, 3] }", "4"]
+        );
+        let varied = all(
+            &["pentium4".into()],
+            &[vary(r#"tlb.1.pages=["4K"],["4K","2M","4M"]"#)],
+        );
+        let sizes: Vec<_> = varied
+            .iter()
+            .map(|c| c.load().unwrap().tlb[1].pages.len())
+            .collect();
+        assert_eq!(sizes, [1, 3]);
     }
 }

@@ -171,7 +171,8 @@ pub fn played(
     let about = reader.header().about.clone();
     let model = configuration
         .load()?
-        .with_page_tables(&reader.header().page_tables)?;
+        .with_page_tables(&reader.header().page_tables)
+        .with_context(|| trace.display().to_string())?;
     let mut machine = Machine::new(&model, reader.header().cores, SparseMemory::new())
         .with_context(|| format!("the model {}", configuration.name()))?;
     let accesses =
@@ -391,6 +392,12 @@ mod tests {
         assert_eq!(small, with("16"));
     }
 
+    fn crc32(text: &[u8]) -> u32 {
+        let bit = |crc: u32, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320);
+        let byte = |crc: u32, &byte: &u8| (0..8).fold(crc ^ u32::from(byte), bit);
+        !text.iter().fold(u32::MAX, byte)
+    }
+
     #[test]
     fn bad_traces_and_parts_are_named() {
         let dir = tempfile::tempdir().unwrap();
@@ -409,6 +416,24 @@ mod tests {
             let error = format!("{:#}", row(&path, configuration).unwrap_err());
             assert!(error.contains(name) && error.contains("trace"), "{error}");
         }
+        // Of page tables that no format describes: no recorder writes such a head.
+        let path = dir.path().join("of a vax");
+        let facts = "cores = 1\npage_tables = \"vax\"\nabout = \"\"\n";
+        let mut head = b"COHORTTR".to_vec();
+        head.extend(bytes[8..10].iter().copied());
+        head.extend((facts.len() as u32).to_le_bytes());
+        head.extend(facts.as_bytes());
+        head.extend(crc32(facts.as_bytes()).to_le_bytes());
+        std::fs::write(&path, head).unwrap();
+        let error = format!("{:#}", row(&path, configuration).unwrap_err());
+        assert!(
+            error.contains("of a vax: ") && error.contains("armv8-4k"),
+            "{error}"
+        );
+        // A directory opens, and is no file; why is said once.
+        let error = format!("{:#}", row(dir.path(), configuration).unwrap_err());
+        assert_eq!(error.matches("directory").count(), 1, "{error}");
+        assert!(error.contains(&dir.path().display().to_string()), "{error}");
         let empty = dir.path().join("none");
         files::make_dir(&empty).unwrap();
         assert!(merge(&[empty]).unwrap_err().to_string().contains("no part"));

@@ -34,7 +34,7 @@ pub const VERSION: u16 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Reading or writing failed.
-    #[error("trace: {0}")]
+    #[error("the trace cannot be read or written")]
     Io(#[from] io::Error),
     /// It does not begin as a trace does.
     #[error("this is not a trace of the translation model (it does not begin with COHORTTR)")]
