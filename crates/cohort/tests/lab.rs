@@ -187,6 +187,24 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         "guest/scan-kernels.toml",
         include_str!("../../../guest/scan-kernels.toml"),
     );
+    checkout.write(
+        "experiments/papers.toml",
+        include_str!("../../../experiments/papers.toml"),
+    );
+    checkout.write(
+        "experiments/zygote-fork.toml",
+        include_str!("../../../experiments/zygote-fork.toml"),
+    );
+    checkout.write(
+        "experiments/tlb-sharing-potential.toml",
+        &include_str!("../../../experiments/tlb-sharing-potential.toml")
+            .replace("\"baseline\"", "\"baselime\""),
+    );
+    checkout.write(
+        "wide.toml",
+        "name = \"wide\"\nabout = \"\"\nbase = \"baseline\"\n[cache.l1d]\nways = 0\n",
+    );
+    let wide = checkout.path("wide.toml");
     let refusals: &[(&[&str], &str)] = &[
         (
             &["soak", "--config", "pristine"],
@@ -225,6 +243,26 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             &["mmtests", "--filter", "nosuch"],
             "no test's name holds `nosuch`",
         ),
+        (
+            &["run", "zygote-fork", "--model", "nosuch"],
+            "no model is called \"nosuch\"; there are: babelfish-isca20",
+        ),
+        (
+            &["run", "zygote-fork", "--model", wide.to_str().unwrap()],
+            "cache.l1d.ways must be above 0",
+        ),
+        (
+            &["run", "tlb-sharing-potential"],
+            "no model is called \"baselime\"",
+        ),
+        (
+            &["bench-model", "--model", "nosuch"],
+            "no model is called \"nosuch\"",
+        ),
+        (
+            &["bench-model", "--model", "./no.toml"],
+            "cannot read the model ./no.toml: No such file or directory (os error 2)\n",
+        ),
     ];
     for (args, reason) in refusals {
         let output = checkout.cohort(args).output().unwrap();
@@ -235,7 +273,9 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "{args:?}: {}",
             text(&output)
         );
-        assert!(!checkout.path("out/build").exists(), "{args:?}");
+        for made in ["out/build", "out/guest", "out/rootfs", "out/run"] {
+            assert!(!checkout.path(made).exists(), "{args:?}: {made}");
+        }
         assert!(!checkout.path("out/linux").exists(), "{args:?}");
     }
 }

@@ -67,6 +67,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
             names.join(", ")
         );
     }
+    model::ready(&Task::Record(PathBuf::new()))?;
     let init = programs::init(lab)?;
     let programs = programs::of_experiment(lab, &experiment.guest)?;
     let image = match &experiment.guest.rootfs {
@@ -140,6 +141,7 @@ fn cpu_seconds() -> (f64, f64) {
 
 /// Boots the same guest bare, under the model and under the recorder, and replays the trace.
 pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
+    model::ready(&Task::Model(args.model.clone()))?;
     let kernel = build::build(lab, Config::Bench)?;
     let init = programs::init(lab)?;
     let programs = programs::workloads(lab)?;
@@ -151,7 +153,6 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
         model: args.model.clone(),
         set: Vec::new(),
     };
-    configuration.load()?;
 
     let boot = |task: Option<Task>| -> Result<(f64, f64, u64)> {
         let mut plugin = match task {

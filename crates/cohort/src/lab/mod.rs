@@ -332,12 +332,17 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
 fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
-    // All are read before the first is run: a mistyped name should not cost an hour.
+    // All are read before the first is run, and their models: a mistyped name should not cost an
+    // hour.
     let experiments = names
         .iter()
         .map(|name| {
             let experiment = experiment::load(lab, name, &papers)?;
             experiment.accepts(under.model.as_deref(), under.check)?;
+            let named = experiment.variants.iter().filter_map(|v| v.model.as_ref());
+            for model in under.model.iter().chain(named) {
+                model::ready(&model::Task::Model(model.clone()))?;
+            }
             Ok(match under.model {
                 Some(_) => experiment.modelled(),
                 None => experiment,

@@ -48,6 +48,27 @@ pub enum Task {
     Record(PathBuf),
 }
 
+/// Refuses what no guest could run: a model that cannot be used, a plugin that is not there. Ask
+/// before a kernel is built.
+pub fn ready(task: &Task) -> Result<()> {
+    if let Task::Model(model) = task {
+        translation::Model::load(model)?;
+    }
+    let file = plugin()?;
+    if !file.is_file() {
+        bail!(
+            "there is no {}: `make build` makes it beside this program",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+fn plugin() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell this program's file")?;
+    Ok(own.with_file_name(PLUGIN))
+}
+
 impl Plugin {
     /// For a guest with this kernel.
     pub fn new(kernel: &Path, task: Task) -> Result<Self> {
@@ -60,18 +81,10 @@ impl Plugin {
     }
 
     fn with(kernel: Option<&Path>, task: Task) -> Result<Self> {
-        let own = std::env::current_exe().context("cannot tell this program's file")?;
-        let file = own.with_file_name(PLUGIN);
-        if !file.is_file() {
-            bail!(
-                "there is no {}: `make build` makes it beside this program",
-                file.display()
-            );
-        }
+        ready(&task)?;
+        let file = plugin()?;
         let task = match task {
             Task::Model(model) => {
-                // Said now, not after a boot.
-                translation::Model::load(&model)?;
                 if model.contains(['/', ',']) || model.ends_with(".toml") {
                     let path = Path::new(&model)
                         .canonicalize()
