@@ -2,19 +2,35 @@
 //! ISCA'20 Figure 8, the flow of a TLB access, step by step, with the bits of Figure 5a in the
 //! page tables and the access times of Table I.
 
-use crate::os::{OR_PC, OWNED, Os, RO, RW, context};
+use crate::os::{GLOBAL, OR_PC, OWNED, Os, RO, RW, context};
 use translation::machine::Fault;
-use translation::{AccessKind, Counters, Identity, Machine, Model, Sink, SparseMemory};
+use translation::{
+    AccessKind, Counters, Identity, Invalidation, Machine, Model, Sink, SparseMemory,
+};
 
 const VADDR: u64 = 0x40_0000_3000;
+/// A page that all processes have, beside the shared tables.
+const ELSEWHERE: u64 = 0x7f_0000_0000;
 const SHARED: u64 = 0x7000_0000;
 const OWN: u64 = 0x7100_0000;
 
-/// ASLR-HW, so that all checks are made in the L2 TLB, with the paper's own bits.
+/// ASLR-HW, so that all checks are made in the L2 TLB, with the paper's own bits. An L1 TLB has one
+/// entry, so that what was not the last access goes to the L2.
 fn model() -> Model {
-    let text = "name = \"figure8\"\nabout = \"\"\nbase = \"babelfish-isca20\"\n\
-                [babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n";
-    Model::parse("figure8", text).unwrap()
+    let tlb = |level: u32, side: &str, entries: u32, ways: &str, cycles: u32| {
+        format!(
+            "[[tlb]]\nlevel = {level}\nside = \"{side}\"\npages = [\"4K\"]\n\
+             entries = {entries}\nways = {ways}\ncycles = {cycles}\n"
+        )
+    };
+    let text = format!(
+        "name = \"figure8\"\nabout = \"\"\nbase = \"babelfish-isca20\"\n{}{}{}\
+         [babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n",
+        tlb(1, "fetch", 1, "1", 1),
+        tlb(1, "data", 1, "1", 1),
+        tlb(2, "both", 1536, "12", 10),
+    );
+    Model::parse("figure8", &text).unwrap()
 }
 
 /// Processes P0, P1, P2 of one cohort that share the table around VADDR; P3 is in another cohort.
@@ -32,6 +48,9 @@ impl Group {
         os.share(roots[0], roots[1], VADDR, 0);
         os.share(roots[0], roots[2], VADDR, 0);
         os.map(roots[3], VADDR, OWN, flags);
+        for root in roots {
+            os.map(root, ELSEWHERE, 0x7200_0000, RO | GLOBAL);
+        }
         let mut machine = Machine::new(&model(), 1, os.memory.clone()).unwrap();
         for (number, &root) in roots.iter().enumerate() {
             let cohort = if number == 3 { 2 } else { 1 };
@@ -50,16 +69,25 @@ impl Group {
         *self.machine.memory_mut() = self.os.memory.clone();
     }
 
+    /// An access that the L1 TLB does not settle, and the counters before and after.
     fn access(
         &mut self,
         process: usize,
         kind: AccessKind,
     ) -> (Result<u64, Fault>, Counters, Counters) {
         self.machine.set_context(0, context(self.roots[process]));
-        // Only the L2 TLB is looked at: an entry of the process's own in the L1 would hide it.
+        // The L1's one entry is of this page then. In the L2 it is global, and nobody's.
+        let side = match kind {
+            AccessKind::Fetch => AccessKind::Fetch,
+            AccessKind::Read | AccessKind::Write => AccessKind::Read,
+        };
+        self.machine.attempt(0, side, ELSEWHERE).unwrap();
         let old = self.machine.counters(0);
         let result = self.machine.attempt(0, kind, VADDR);
-        (result, old, self.machine.counters(0))
+        let new = self.machine.counters(0);
+        let l1 = usize::from(kind != AccessKind::Fetch);
+        assert_eq!(new.tlb[0][l1][0].hits, old.tlb[0][l1][0].hits);
+        (result, old, new)
     }
 
     /// P1 writes to the CoW page: its own table, O set in its pmd_t, ORPC in the others'.
@@ -122,16 +150,21 @@ fn steps_2_and_9_an_owned_entry_hits_only_its_pcid() {
     }
     let census = group.machine.census();
     let l2 = census[0].tlb.iter().find(|tlb| tlb.level == 2).unwrap();
-    assert_eq!((l2.entries, l2.duplicates_in_cohorts), (3, 2));
-    // The L1 holds them too; without it each finds its own entry in the L2.
+    // The fourth is the page elsewhere.
+    assert_eq!((l2.entries, l2.duplicates_in_cohorts), (4, 2));
+    // From step 9 on to rights and a hit: each finds its own entry in the L2, behind those of the
+    // processes before it.
     for process in 0..3 {
-        let root = group.roots[process];
-        let old = group.machine.counters(0);
-        group.machine.set_context(0, context(root));
-        group
-            .machine
-            .access(0, AccessKind::Read, VADDR, Some(SHARED), 8);
-        assert_eq!(group.machine.counters(0).walk.walks, old.walk.walks);
+        let (result, old, new) = group.access(process, AccessKind::Read);
+        assert_eq!(result, Ok(SHARED));
+        assert_eq!(new.walk.walks, old.walk.walks, "process {process}");
+        let (old_l2, new_l2) = (self::l2(&old), self::l2(&new));
+        assert_eq!(new_l2.hits - old_l2.hits, 1);
+        assert_eq!(new_l2.shared_hits, old_l2.shared_hits);
+        let refused = new.babelfish.owned_refusals - old.babelfish.owned_refusals;
+        assert_eq!(refused, process as u64);
+        // An owned entry has no PC bitmask to be read.
+        assert_eq!(new.babelfish.long_accesses, old.babelfish.long_accesses);
     }
 }
 
@@ -158,13 +191,15 @@ fn step_3_a_process_with_a_private_copy_misses_the_shared_entry() {
     assert_eq!(new.walk.walks - old.walk.walks, 1);
     assert_eq!(new.walk.mask_pages, old.walk.mask_pages);
     // P0, whose bit is clear, hits P2's entry; reading the bitmask takes the long time.
-    group
-        .machine
-        .invalidate(0, translation::Invalidation::AddressSpace { root: 0 });
     let (result, old, new) = group.access(0, AccessKind::Read);
     assert_eq!(result, Ok(SHARED));
-    // P0 still has the entry in its own L1: sharing begins at the L2.
     assert_eq!(new.walk.walks, old.walk.walks);
+    assert_eq!(l2(&new).shared_hits - l2(&old).shared_hits, 1);
+    assert_eq!(new.babelfish.long_accesses - old.babelfish.long_accesses, 1);
+    assert_eq!(
+        new.babelfish.private_refusals,
+        old.babelfish.private_refusals
+    );
 }
 
 #[test]
@@ -179,7 +214,8 @@ fn the_long_access_time_is_two_cycles_more() {
         }
         group.access(0, AccessKind::Fetch).0.unwrap();
         let (_, old, new) = group.access(2, AccessKind::Fetch);
-        assert_eq!(l2(&new).hits + new.tlb[1][0][0].hits, 1);
+        let hits = |counters: &Counters| counters.tlb[1][0][0].shared_hits;
+        assert_eq!(hits(&new) - hits(&old), 1);
         (new.itlb_stall - old.itlb_stall) / group.machine.ticks_per_cycle()
     };
     assert_eq!(time(false), 1 + 2 + 10);
@@ -196,14 +232,17 @@ fn steps_5_and_6_a_write_to_a_shared_read_only_page_is_a_cow_fault() {
         new.walk.walks, old.walk.walks,
         "declared on the hit, without a walk"
     );
-    // An owned page that may not be written is a plain protection fault.
+    // An owned page that may not be written is a plain protection fault: on the walk, and on a hit.
     group.os.change(group.roots[2], VADDR, 21, OWNED, 0);
     group.sync();
-    let (result, ..) = group.access(2, AccessKind::Write);
-    assert!(matches!(
-        result,
-        Err(Fault::CopyOnWrite | Fault::Protection)
-    ));
+    group.machine.invalidate(0, Invalidation::All);
+    let (result, old, new) = group.access(2, AccessKind::Write);
+    assert_eq!(result, Err(Fault::Protection));
+    assert_eq!(new.walk.walks - old.walk.walks, 1);
+    group.access(2, AccessKind::Read).0.unwrap();
+    let (result, old, new) = group.access(2, AccessKind::Write);
+    assert_eq!(result, Err(Fault::Protection));
+    assert_eq!(new.walk.walks, old.walk.walks);
 }
 
 #[test]
