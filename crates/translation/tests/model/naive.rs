@@ -158,7 +158,8 @@ struct NaiveCore {
 /// One MaskPage (ISCA'20 Figure 13): all that a cohort has in 1 GB.
 #[derive(Default)]
 struct MaskPage {
-    pid_list: Vec<usize>,
+    /// A place is empty again when its process has ended.
+    pid_list: Vec<Option<usize>>,
     masks: BTreeMap<u64, u32>,
     overflowed: bool,
 }
@@ -178,6 +179,8 @@ struct Naive {
     cores: Vec<NaiveCore>,
     /// Roots and cohorts by number of the address space.
     spaces: Vec<(u64, u32)>,
+    /// Its segments, if they lie elsewhere than its cohort's.
+    segments: BTreeMap<usize, Vec<Segment>>,
     mask_pages: BTreeMap<(u32, u64), MaskPage>,
     now: u64,
 }
@@ -202,6 +205,7 @@ impl Naive {
             memory,
             cores: (0..CORES).map(|_| core()).collect(),
             spaces: Vec::new(),
+            segments: BTreeMap::new(),
             mask_pages: BTreeMap::new(),
             now: 0,
         }
@@ -213,6 +217,19 @@ impl Naive {
             self.spaces.push((root, 0));
             self.spaces.len() - 1
         })
+    }
+
+    /// Where the page tables and the second level have an address of a process: ASLR-HW moves it
+    /// from the process's segment to the cohort's.
+    fn there(&self, space: usize, vaddr: u64) -> u64 {
+        let none = Vec::new();
+        let segments = self.segments.get(&space).unwrap_or(&none);
+        for segment in segments {
+            if self.fish == Fish::Hw && segment.start <= vaddr && vaddr < segment.end {
+                return vaddr.wrapping_add(segment.offset);
+            }
+        }
+        vaddr
     }
 
     fn shares(&self, level: usize) -> bool {
@@ -236,7 +253,7 @@ impl Naive {
         let place = self
             .mask_pages
             .get(&key)
-            .and_then(|page| page.pid_list.iter().position(|&pid| pid == space));
+            .and_then(|page| page.pid_list.iter().position(|&pid| pid == Some(space)));
         let (mut long, mut result) = (false, Looked::Nothing);
         for way in this.levels[level].ways(vaddr) {
             let Some(mut entry) = *way else { continue };
@@ -302,26 +319,29 @@ impl Naive {
             Looked::Refused(fault) => return Err(fault),
             Looked::Nothing => {}
         }
-        match self.look(core, 2, kind, vaddr, given) {
+        let there = self.there(self.cores[core].space, vaddr);
+        match self.look(core, 2, kind, there, given) {
             Looked::Hit(mut entry) => {
                 self.cores[core].counters.tlb[0][side][entry.class].misses += 1;
                 entry.space = self.cores[core].space;
-                self.fill(core, side, entry, vaddr);
-                return Ok(entry.frame + (vaddr - entry.page));
+                self.fill(core, side, entry, vaddr, there);
+                return Ok(entry.frame + (there - entry.page));
             }
             Looked::Refused(fault) => return Err(fault),
             Looked::Nothing => {}
         }
-        self.walk(core, kind, vaddr)
+        self.walk(core, kind, vaddr, there)
     }
 
-    fn fill(&mut self, core: usize, level: usize, mut entry: Entry, vaddr: u64) {
+    /// `vaddr` is the address in this level's layout. (Only pages of 4 KB are moved here.)
+    fn fill(&mut self, core: usize, level: usize, mut entry: Entry, vaddr: u64, there: u64) {
+        entry.page = entry.page.wrapping_sub(there.wrapping_sub(vaddr));
         entry.shared = self.shares(level);
         entry.used = self.now;
         self.cores[core].levels[level].insert(entry, vaddr);
     }
 
-    fn walk(&mut self, core: usize, kind: AccessKind, vaddr: u64) -> Result<u64, Fault> {
+    fn walk(&mut self, core: usize, kind: AccessKind, own: u64, vaddr: u64) -> Result<u64, Fault> {
         let side = usize::from(kind != AccessKind::Fetch);
         let space = self.cores[core].space;
         let (root, cohort) = self.spaces[space];
@@ -409,8 +429,8 @@ impl Naive {
         if kind == AccessKind::Write && !page.writable {
             return Err(Fault::Protection);
         }
-        self.fill(core, 2, page, vaddr);
-        self.fill(core, side, page, vaddr);
+        self.fill(core, 2, page, vaddr, vaddr);
+        self.fill(core, side, page, own, vaddr);
         Ok(page.frame + (vaddr - page.page))
     }
 
@@ -421,6 +441,25 @@ impl Naive {
             this.counters.invalidated += level.remove_if(&which);
         }
         this.walk_cache.clear();
+    }
+
+    /// The same for one address of the process that runs on the core.
+    fn drop_page(&mut self, core: usize, vaddr: u64, which: impl Fn(&Entry) -> bool) {
+        let there = self.there(self.cores[core].space, vaddr);
+        let this = &mut self.cores[core];
+        for (level, vaddr) in this.levels.iter_mut().zip([vaddr, vaddr, there]) {
+            this.counters.invalidated += level.remove_if(|entry| {
+                entry.page >> entry.shift == vaddr >> entry.shift && which(entry)
+            });
+        }
+        this.walk_cache.clear();
+    }
+
+    /// What an address space brought in, on all cores.
+    fn drop_brought(&mut self, space: usize) {
+        for core in 0..CORES {
+            self.drop(core, |entry| !entry.global && entry.space == space);
+        }
     }
 
     /// Of an address space, or shared by its cohort with it.
@@ -465,7 +504,11 @@ impl Sink for Naive {
         self.spaces[space].1 = identity.cohort;
     }
 
-    fn set_segments(&mut self, _: u64, _: &[Segment]) {}
+    fn set_segments(&mut self, root: u64, segments: &[Segment]) {
+        let space = self.space(root);
+        self.segments.insert(space, segments.to_vec());
+        self.drop_brought(space);
+    }
 
     fn private_copy(&mut self, root: u64, vaddr: u64) {
         let space = self.space(root);
@@ -473,8 +516,9 @@ impl Sink for Naive {
         let bits = self.pc_bits;
         let page = self.mask_pages.entry((cohort, vaddr >> 30)).or_default();
         if !page.overflowed {
-            let place = page.pid_list.iter().position(|&pid| pid == space);
-            if place.is_none() && page.pid_list.len() == bits {
+            let place = page.pid_list.iter().position(|&pid| pid == Some(space));
+            let empty = page.pid_list.iter().position(|pid| pid.is_none());
+            if place.is_none() && empty.is_none() && page.pid_list.len() == bits {
                 page.overflowed = true;
                 page.masks.clear();
                 page.pid_list.clear();
@@ -482,9 +526,12 @@ impl Sink for Naive {
                 self.drop_shared(|e| e.cohort == cohort && e.page >> 30 == vaddr >> 30);
             } else {
                 let place = place.unwrap_or_else(|| {
-                    page.pid_list.push(space);
                     self.cores[0].counters.babelfish.pids_listed += 1;
-                    page.pid_list.len() - 1
+                    let place = empty.unwrap_or(page.pid_list.len());
+                    page.pid_list
+                        .resize(page.pid_list.len().max(place + 1), None);
+                    page.pid_list[place] = Some(space);
+                    place
                 });
                 *page.masks.entry(vaddr >> 21).or_default() |= 1 << place;
             }
@@ -492,7 +539,19 @@ impl Sink for Naive {
         self.drop_shared(|e| e.cohort == cohort && e.page >> e.shift == vaddr >> e.shift);
     }
 
-    fn retire(&mut self, _: u64) {}
+    fn retire(&mut self, root: u64) {
+        let space = self.space(root);
+        self.drop_brought(space);
+        self.segments.remove(&space);
+        for page in self.mask_pages.values_mut() {
+            if let Some(place) = page.pid_list.iter().position(|&pid| pid == Some(space)) {
+                page.pid_list[place] = None;
+                page.masks
+                    .values_mut()
+                    .for_each(|mask| *mask &= !(1 << place));
+            }
+        }
+    }
 
     fn invalidate(&mut self, core: usize, what: Invalidation) {
         let here = self.cores[core].space;
@@ -500,15 +559,21 @@ impl Sink for Naive {
         match what {
             Invalidation::Page { vaddr } => {
                 let own = Self::of_space(here, cohort);
-                self.drop(core, |entry| {
-                    entry.page >> entry.shift == vaddr >> entry.shift
-                        && (entry.global || own(entry))
-                });
+                self.drop_page(core, vaddr, |entry| entry.global || own(entry));
             }
             Invalidation::PageAllSpaces { vaddr } => {
-                self.drop(core, |e| e.page >> e.shift == vaddr >> e.shift);
+                self.drop_page(core, vaddr, |_| true);
             }
-            Invalidation::SharedPage { .. } => unreachable!("not given here"),
+            // An address of the cohort's layout; the tables are as they were.
+            Invalidation::SharedPage { vaddr, cohort } => {
+                let this = &mut self.cores[core];
+                for level in &mut this.levels {
+                    this.counters.invalidated += level.remove_if(|e| {
+                        (e.shared && !e.owned && !e.global)
+                            && (e.cohort, e.page >> e.shift) == (cohort, vaddr >> e.shift)
+                    });
+                }
+            }
             Invalidation::AddressSpace { root } => {
                 let space = self.space(root);
                 self.drop(core, Self::of_space(space, self.spaces[space].1));
@@ -550,12 +615,18 @@ impl Sink for Both {
         self.machine.set_identity(root, identity);
         self.naive.set_identity(root, identity);
     }
-    fn set_segments(&mut self, _: u64, _: &[Segment]) {}
+    fn set_segments(&mut self, root: u64, segments: &[Segment]) {
+        self.machine.set_segments(root, segments);
+        self.naive.set_segments(root, segments);
+    }
     fn private_copy(&mut self, root: u64, vaddr: u64) {
         self.machine.private_copy(root, vaddr);
         self.naive.private_copy(root, vaddr);
     }
-    fn retire(&mut self, _: u64) {}
+    fn retire(&mut self, root: u64) {
+        self.machine.retire(root);
+        self.naive.retire(root);
+    }
     fn invalidate(&mut self, core: usize, what: Invalidation) {
         self.machine.invalidate(core, what);
         self.naive.invalidate(core, what);
@@ -676,6 +747,7 @@ fn conventional(seed: u64, steps: usize) -> Counters {
             }
             7 if dice.below(8) == 0 => both.invalidate(core, Invalidation::AllButGlobal),
             8 if dice.below(8) == 0 => both.invalidate(core, Invalidation::All),
+            9 if dice.below(8) == 0 => both.retire(roots[dice.below(SPACES)]),
             _ => {
                 let kind = [AccessKind::Fetch, AccessKind::Read, AccessKind::Write];
                 let kind = kind[dice.below(3)];
@@ -707,6 +779,20 @@ fn conventional(seed: u64, steps: usize) -> Counters {
     sum
 }
 
+/// A layout of a process's own: each region somewhere else, pages apart from the cohort's.
+fn layout(dice: &mut Dice) -> Vec<Segment> {
+    let mut segment = |region: usize| {
+        let pages = dice.below(512) as u64;
+        let start = address(8 + 4 * region + dice.below(2), 0) + (pages << 12);
+        Segment {
+            start,
+            end: start + (1 << 21),
+            offset: address(region, 0).wrapping_sub(start),
+        }
+    };
+    (0..3).map(&mut segment).collect()
+}
+
 /// BabelFish with the paper's kernel, which says by system calls and bits what is shared.
 fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
     let (base, aslr) = match fish {
@@ -723,8 +809,42 @@ fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
     };
     world.boot(&mut both);
     let mut dice = Dice(seed | 1);
+    let mut layouts: Vec<Vec<Segment>> = world.roots.iter().map(|_| Vec::new()).collect();
     for step in 0..steps {
         let core = dice.below(CORES);
+        match dice.below(1000) {
+            // Under ASLR-SW a layout of one's own moves nothing.
+            0..4 => {
+                let process = dice.below(world.roots.len());
+                layouts[process] = layout(&mut dice);
+                both.set_segments(world.roots[process], &layouts[process]);
+                if fish == Fish::Sw {
+                    layouts[process].clear();
+                }
+            }
+            4 => {
+                let process = dice.below(world.roots.len());
+                layouts[process].clear();
+                world.restart(&mut both, process);
+            }
+            5 | 6 => {
+                let (vaddr, cohort) = (address(dice.below(3), dice.below(6)), 1 + dice.below(2));
+                let cohort = cohort as u32;
+                both.invalidate(core, Invalidation::SharedPage { vaddr, cohort });
+            }
+            7 | 8 => {
+                let segments = &layouts[world.running[core]];
+                let region = dice.below(3);
+                let start = segments.get(region).map_or(address(region, 0), |s| s.start);
+                let vaddr = start + ((dice.below(6) as u64) << 12);
+                let what = match dice.below(2) {
+                    0 => Invalidation::Page { vaddr },
+                    _ => Invalidation::PageAllSpaces { vaddr },
+                };
+                both.invalidate(core, what);
+            }
+            _ => {}
+        }
         if dice.below(5) == 0 {
             world.running[core] = dice.below(world.roots.len());
             both.set_context(core, context(world.roots[world.running[core]]));
@@ -738,6 +858,8 @@ fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
             _ => AccessKind::Read,
         };
         let (_, present, writable) = world.truth(process, vaddr);
+        let segment = layouts[process].get(region);
+        let vaddr = segment.map_or(vaddr, |segment| vaddr.wrapping_sub(segment.offset));
         match both.attempt(core, kind, vaddr) {
             Ok(_) => {}
             Err(Fault::NotPresent) if dice.below(8) == 0 => world.fault_in(process, region, page),

@@ -223,6 +223,24 @@ impl World {
         self.flush(sink, process);
     }
 
+    /// A process ends, and another begins in its place: it shares again what the others of its
+    /// group still share.
+    pub fn restart(&mut self, sink: &mut impl Sink, process: usize) {
+        let group = cohort(process);
+        for region in 0..REGIONS {
+            let mut others = (0..PROCESSES).filter(|&other| cohort(other) == group);
+            let sharer = others.find(|&other| !self.own[other][region]);
+            if let (true, Some(other)) = (self.own[process][region], sharer) {
+                let (from, to) = (self.roots[other], self.roots[process]);
+                let mut os = self.memory.0.borrow_mut();
+                os.share(from, to, address(region, 0), 0);
+                self.own[process][region] = false;
+            }
+        }
+        self.writers[group].remove(&process);
+        sink.retire(self.roots[process]);
+    }
+
     /// A page comes into a table.
     pub fn fault_in(&mut self, process: usize, region: usize, page: usize) {
         self.frames += 0x1000;
