@@ -4,6 +4,7 @@
 
 use crate::census::CoreCensus;
 use crate::counters::Counters;
+use crate::report::Latencies;
 use serde::{Deserialize, Serialize};
 
 /// A figure.
@@ -53,6 +54,9 @@ impl Counters {
                     let name = format!("l{}-tlb-{side}-{what}", level + 1);
                     list.push(Metric::new(name, count as f64, what));
                 }
+                let mpki = self.per_kilo(sizes.iter().map(|size| size.misses).sum());
+                let name = format!("l{}-tlb-{side}-mpki", level + 1);
+                list.push(Metric::new(name, mpki, "misses"));
             }
         }
         let walk = &self.walk;
@@ -65,7 +69,8 @@ impl Counters {
             references as f64,
             "references",
         ));
-        for (cache, name) in self.cache.iter().zip(["l1i", "l1d", "l2", "l3"]) {
+        let caches = self.cache.iter().zip(&walk.table_lines);
+        for ((cache, &tables), name) in caches.zip(["l1i", "l1d", "l2", "l3"]) {
             let lines = [
                 ("hits", cache.hits),
                 ("misses", cache.misses),
@@ -75,6 +80,11 @@ impl Counters {
             for (what, count) in lines {
                 list.push(Metric::new(format!("{name}-{what}"), count as f64, "lines"));
             }
+            let mpki = self.per_kilo(cache.misses);
+            list.push(Metric::new(format!("{name}-mpki"), mpki, "misses"));
+            // The mean over the walks, as in the report.
+            let lines = tables as f64 / walk.walks.max(1) as f64;
+            list.push(Metric::new(format!("{name}-table-lines"), lines, "lines"));
         }
         let faults: u64 = self.faults.by_kind.iter().sum();
         let handling = self.faults.instructions as f64;
@@ -87,7 +97,36 @@ impl Counters {
             Metric::new("stale", self.stale as f64, "entries"),
             Metric::new("unexplained", self.unexplained as f64, "accesses"),
         ]);
+        let fish = &self.babelfish;
+        for (name, count, unit) in [
+            ("domain-faults", self.domain_faults, "faults"),
+            ("mask-pages-read", walk.mask_pages, "reads"),
+            ("babelfish-long-accesses", fish.long_accesses, "accesses"),
+            (
+                "babelfish-private-refusals",
+                fish.private_refusals,
+                "entries",
+            ),
+            ("babelfish-owned-refusals", fish.owned_refusals, "entries"),
+            ("babelfish-pids-listed", fish.pids_listed, "places"),
+            ("babelfish-overflows", fish.overflows, "pages"),
+        ] {
+            list.push(Metric::new(name, count as f64, unit));
+        }
         list
+    }
+}
+
+impl Latencies {
+    /// The figures of these requests; 0 where there were none.
+    pub fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::new("requests", self.count as f64, "requests"),
+            Metric::new("requests-mean-cycles", self.mean, "cycles"),
+            Metric::new("requests-p50-cycles", self.p50 as f64, "cycles"),
+            Metric::new("requests-p95-cycles", self.p95 as f64, "cycles"),
+            Metric::new("requests-p99-cycles", self.p99 as f64, "cycles"),
+        ]
     }
 }
 
@@ -161,6 +200,58 @@ mod tests {
         assert_eq!(value(&list, "l2-tlb-fetch-misses"), 7.0);
         assert_eq!(value(&list, "l1-tlb-data-misses"), 0.0);
         assert_eq!(value(&list, "walk-cycles"), 3.0);
+    }
+
+    #[test]
+    fn rates_and_means_and_what_only_some_machines_count_are_there() {
+        let mut counters = Counters {
+            instructions: 4000,
+            domain_faults: 5,
+            ..Counters::default()
+        };
+        counters.tlb[1][1][0].misses = 4;
+        counters.tlb[1][1][1].misses = 6;
+        counters.cache[2].misses = 2;
+        counters.walk.walks = 10;
+        counters.walk.mask_pages = 9;
+        counters.walk.table_lines = [0, 1, 25, 400];
+        counters.babelfish.long_accesses = 1;
+        counters.babelfish.private_refusals = 2;
+        counters.babelfish.owned_refusals = 3;
+        counters.babelfish.pids_listed = 4;
+        counters.babelfish.overflows = 6;
+        let list = counters.metrics(2);
+        for (name, expected) in [
+            ("l2-tlb-data-mpki", 2.5),
+            ("l2-tlb-fetch-mpki", 0.0),
+            ("l2-mpki", 0.5),
+            ("l1i-table-lines", 0.0),
+            ("l1d-table-lines", 0.1),
+            ("l2-table-lines", 2.5),
+            ("l3-table-lines", 40.0),
+            ("domain-faults", 5.0),
+            ("mask-pages-read", 9.0),
+            ("babelfish-long-accesses", 1.0),
+            ("babelfish-private-refusals", 2.0),
+            ("babelfish-owned-refusals", 3.0),
+            ("babelfish-pids-listed", 4.0),
+            ("babelfish-overflows", 6.0),
+        ] {
+            assert_eq!(value(&list, name), expected, "{name}");
+        }
+        // Without an instruction or a walk there is no rate and no mean.
+        let none = Counters::default().metrics(1);
+        assert!(none.iter().all(|metric| metric.value == 0.0));
+        let latencies = Latencies {
+            count: 3,
+            mean: 7.5,
+            p50: 7,
+            p95: 8,
+            p99: 9,
+            ..Latencies::default()
+        };
+        let values: Vec<f64> = latencies.metrics().iter().map(|m| m.value).collect();
+        assert_eq!(values, [3.0, 7.5, 7.0, 8.0, 9.0]);
     }
 
     #[test]

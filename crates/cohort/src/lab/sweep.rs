@@ -95,7 +95,7 @@ struct Row {
     configuration: Configuration,
     /// Accesses replayed.
     accesses: u64,
-    /// The counters of the region of interest.
+    /// The counters of the region of interest, and the latencies of its requests.
     metrics: Vec<Metric>,
 }
 
@@ -182,13 +182,15 @@ pub fn played(
 
 fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
     let (machine, about, accesses) = played(trace, configuration)?;
-    let counters = machine.report().total.counters;
+    let report = machine.report();
+    let mut metrics = report.total.counters.metrics(machine.ticks_per_cycle());
+    metrics.extend(report.requests.metrics());
     Ok(Row {
         trace: trace.display().to_string(),
         about,
         configuration: configuration.clone(),
         accesses,
-        metrics: counters.metrics(machine.ticks_per_cycle()),
+        metrics,
     })
 }
 
@@ -388,8 +390,14 @@ mod tests {
         };
         let (small, large) = (with("16"), with("64"));
         assert_eq!(small.accesses, 4_000);
+        for name in ["l2-tlb-data-mpki", "l2-table-lines", "requests-p95-cycles"] {
+            assert!(small.metrics.iter().any(|m| m.name == name), "{name}");
+        }
         assert!(misses(&small) >= misses(&large) && misses(&large) > 0.0);
         assert_eq!(small, with("16"));
+        // Rates have endless digits; a part says them all.
+        let text = serde_json::to_string(&small).unwrap();
+        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), small);
     }
 
     fn crc32(text: &[u8]) -> u32 {
