@@ -212,8 +212,43 @@ mod tests {
         let traces = [PathBuf::from("/t/a.trace"), PathBuf::from("/t/b.trace")];
         write(Scheduler::Snakemake, &traces, &two(), dir.path()).unwrap();
         let text = std::fs::read_to_string(dir.path().join("Snakefile")).unwrap();
-        assert_eq!(text.matches("--json").count(), 4);
-        assert!(text.contains("part-0004.json") && text.contains("rule all:"));
+        let dir = std::path::absolute(dir.path()).unwrap();
+        let commands = std::fs::read_to_string(dir.join("jobs.txt")).unwrap();
+        let commands: Vec<&str> = commands.lines().collect();
+        assert_eq!(commands.len(), 4);
+        // JOBS is a dictionary of Python's, each line of it a pair that JSON reads, too.
+        let (head, rules) = text.split_once("\n}\n\n").unwrap();
+        let jobs = head.split_once("JOBS = {\n").unwrap().1;
+        let pair = |line: &str| -> (String, String) {
+            let line = line.trim().strip_suffix(',').unwrap();
+            let map: serde_json::Map<_, _> = serde_json::from_str(&format!("{{{line}}}")).unwrap();
+            let (part, command) = map.iter().next().unwrap();
+            (part.clone(), command.as_str().unwrap().to_owned())
+        };
+        let jobs: Vec<_> = jobs.lines().map(pair).collect();
+        let expected = (1..=4).map(|n| part(&dir, n).display().to_string());
+        let expected: Vec<_> = expected
+            .zip(commands.iter().map(|c| c.to_string()))
+            .collect();
+        assert_eq!(jobs, expected);
+        // Two rules: all parts, and how one of them is made, whose pattern is every part's name.
+        let rules: Vec<&str> = rules.split("rule ").filter(|r| !r.is_empty()).collect();
+        assert_eq!(rules[0], "all:\n    input: list(JOBS)\n\n");
+        let of = |name: &str| {
+            let mut lines = rules[1].lines().map(str::trim);
+            lines.find_map(|line| line.strip_prefix(name)).unwrap()
+        };
+        assert!(rules[1].starts_with("part:\n") && rules.len() == 2);
+        let pattern: String = serde_json::from_str(of("output: ")).unwrap();
+        let (before, after) = pattern.split_once("{number}").unwrap();
+        for (part, command) in &jobs {
+            assert!(part.starts_with(before) && part.ends_with(after), "{part}");
+            assert!(command.ends_with(&format!("--json {part}")), "{command}");
+        }
+        assert_eq!(of("shell: "), "\"{params.command}\"");
+        let wanted = "command=lambda wildcards, output: JOBS[str(output[0])]";
+        assert_eq!(of("params: "), wanted);
+        let dir = tempfile::tempdir().unwrap();
         assert!(write(Scheduler::Slurm, &[], &two(), dir.path()).is_err());
         let braces = dir.path().join("{a}");
         assert!(write(Scheduler::Snakemake, &traces, &two(), &braces).is_err());
