@@ -16,7 +16,7 @@ pub struct Geometry {
     pub closed: u64,
     /// Another row is open: close that, open this, read it.
     pub conflict: u64,
-    /// How long the data takes on the bus, in which the bank takes no other command.
+    /// How long the data takes on the bus; the bank takes its next command meanwhile.
     pub burst: u64,
 }
 

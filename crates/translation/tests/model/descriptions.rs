@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The built-in descriptions, and what is wrong with bad ones.
 
+use crate::os::{COHORT, Os, RO, context};
 use translation::description::{Side, Tag, TlbPart};
-use translation::{AccessKind, Context, Machine, Model, Sink, SparseMemory};
+use translation::{AccessKind, Context, Identity, Machine, Model, Sink, SparseMemory};
 
 fn tlbs(model: &Model) -> Vec<(usize, Side, u32, usize, usize, u64)> {
     let row = |part: &TlbPart| {
@@ -126,6 +127,53 @@ fn babelfish_isca20_is_table_1() {
         translation::description::Aslr::Hw,
         "modeled by default"
     );
+}
+
+/// "PCID; CCID: 12 bits; 12 bits": the model's for whatever description.
+#[test]
+fn pcids_and_ccids_have_12_bits() {
+    const VADDR: u64 = 0x40_0000_0000;
+    let mut os = Os::new();
+    let roots: Vec<u64> = (0..4).map(|_| os.table()).collect();
+    for pair in [0, 2] {
+        os.map(roots[pair], VADDR, 0x7000_0000, RO);
+        os.share(roots[pair], roots[pair + 1], VADDR, COHORT);
+    }
+    let fish = Model::builtin("babelfish-isca20").unwrap();
+    let mut machine = Machine::new(&fish, 1, os.memory.clone()).unwrap();
+    let walks = |machine: &mut Machine<SparseMemory>, root: u64| {
+        machine.set_context(0, context(root));
+        let before = machine.counters(0).walk.walks;
+        machine.attempt(0, AccessKind::Read, VADDR).unwrap();
+        machine.counters(0).walk.walks - before
+    };
+    // The last CCID is shared like any other; a cohort after it has none.
+    for cohort in 1..=4096 {
+        let process = cohort;
+        let two = match cohort {
+            4095 => [roots[0], roots[1]],
+            4096 => [roots[2], roots[3]],
+            _ => [0x1000; 2],
+        };
+        for root in two {
+            machine.set_identity(root, Identity { process, cohort });
+        }
+    }
+    assert_eq!([0, 1].map(|n| walks(&mut machine, roots[n])), [1, 0]);
+    assert_eq!([2, 3].map(|n| walks(&mut machine, roots[n])), [1, 1]);
+    // 4096 numbers, one of them root 0's, which is given again first.
+    let baseline = Model::builtin("baseline").unwrap();
+    let mut machine = Machine::new(&baseline, 1, os.memory.clone()).unwrap();
+    assert_eq!(walks(&mut machine, roots[0]), 1);
+    for other in 0..4094 {
+        machine.set_context(0, context(0x1_0000_0000 + other * 0x1000));
+    }
+    assert_eq!(walks(&mut machine, roots[0]), 0);
+    // The number of the space that runs is not given away.
+    for other in [0, 4094, 4095] {
+        machine.set_context(0, context(0x1_0000_0000 + other * 0x1000));
+    }
+    assert_eq!(walks(&mut machine, roots[0]), 1);
 }
 
 #[test]

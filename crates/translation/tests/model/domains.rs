@@ -6,10 +6,10 @@ use translation::{
     AccessKind, Context, Counters, GuestMemory, Machine, Model, Privilege, Sink, SparseMemory,
 };
 
-/// The domains of the slide: kernel, user and zygote.
-const ZYGOTE_DOMAIN: u32 = 2;
+/// The zygote domain is the slide's; which of the others is the user's it does not say.
+const ZYGOTE_DOMAIN: u32 = 3;
 const USER_DOMAIN: u32 = 1;
-/// Client access to domains 0 and 1, and for zygote-like processes to the zygote domain.
+/// Client access to domains 0 (the kernel's) and 1, and for zygote-like processes to the zygote domain.
 const DACR_OTHERS: u32 = 1 | 1 << (2 * USER_DOMAIN);
 const DACR_ZYGOTES: u32 = DACR_OTHERS | 1 << (2 * ZYGOTE_DOMAIN);
 const CODE: u64 = 0x4010_0000;
