@@ -27,12 +27,17 @@ for round in 1 2 3; do
 done
 
 awk '
-	/^(MemFree|AnonPages|Mapped|Shmem|Slab|SUnreclaim|PageTables|KernelStack|VmallocUsed|Percpu|Mlocked|Unevictable):/ {
+	/^(MemFree|Cached|AnonPages|Mapped|Shmem|SReclaimable|SUnreclaim|PageTables|KernelStack|VmallocUsed|Percpu|Mlocked|Unevictable):/ {
 		sub(":", "", $1)
 		print "metric", $1, $2, "kB"
 	}
 	/^SwapTotal:/ { total = $2 }
 	/^SwapFree:/ { print "metric SwapUsed", total - $2, "kB" }' /proc/meminfo
+# The stacks that KASAN and kmemleak remember, in pools of four pages (lib/stackdepot.c).
+stats=/sys/kernel/debug/stackdepot/stats
+[ ! -r $stats ] || awk '/^pools:/ { print "metric StackDepot", $2 * 16, "kB" }' $stats
+# For whoever has to find out where memory went: `slab NAME kB`, see slabs() of soak.rs.
+awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
 awk '/^cohort_(table|sharer) / { print "metric", $1, $2, "objects" }' /proc/slabinfo
 awk '/^cohort_ptp_(shared|left)|^cohort_ptp_unshared_fault / {
 	print "metric", $1, $2, "events" }' /proc/vmstat

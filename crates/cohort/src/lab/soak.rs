@@ -35,6 +35,8 @@ const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_t
     slab_nomerge";
 /// What must have grown: without it, nothing was tested.
 const SHARED: &str = "cohort_ptp_shared";
+/// Of the slabs that grew most, as many are named where too much memory is in use.
+const SLABS: usize = 8;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -269,7 +271,13 @@ fn checks(
     let rounds = plan.rounds as usize + 1;
     for limit in &load.limits {
         let notes = match measured.get(&limit.name) {
-            Some(metric) if metric.values.len() == rounds => limit.exceeded(metric),
+            Some(metric) if metric.values.len() == rounds => {
+                let mut notes = limit.exceeded(metric);
+                if !notes.is_empty() && ["MemFree", "SUnreclaim"].contains(&limit.name.as_str()) {
+                    notes.extend(grown_slabs(report, plan));
+                }
+                notes
+            }
             _ => vec![format!("it was not measured {rounds} times")],
         };
         checks.push(Check::new(
@@ -300,6 +308,39 @@ fn checks(
             .collect(),
     ));
     checks
+}
+
+/// The slabs that hold most more after the load than before it: where to look.
+fn grown_slabs(report: &Report, plan: &Plan) -> Vec<String> {
+    let before = slabs(report, 0);
+    let mut grown: Vec<(i64, String)> = slabs(report, plan.rounds)
+        .into_iter()
+        .map(|(name, kb)| (kb - before.get(&name).copied().unwrap_or(0), name))
+        .filter(|(more, _)| *more > 0)
+        .collect();
+    grown.sort_by(|one, other| other.cmp(one));
+    grown.truncate(SLABS);
+    let words = grown.iter().map(|(more, name)| format!("{name} +{more}"));
+    match grown.is_empty() {
+        true => Vec::new(),
+        false => vec![format!(
+            "slabs that grew most, in kB: {}",
+            words.collect::<Vec<_>>().join(", ")
+        )],
+    }
+}
+
+/// The kB of each slab cache in a measurement, from its lines `slab NAME KB`.
+fn slabs(report: &Report, round: u64) -> BTreeMap<String, i64> {
+    let lines = report.find(&measure_step(round)).map(|step| &step.lines);
+    lines
+        .into_iter()
+        .flatten()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("slab ")?.split_whitespace();
+            Some((words.next()?.to_string(), words.next()?.parse().ok()?))
+        })
+        .collect()
 }
 
 /// What kmemleak found, where the kernel has it.
@@ -389,6 +430,14 @@ mod tests {
         begin leaks\nend leaks exit=4\ntaint 0\ndone\n";
 
     fn failed(text: &str, complaints: &[&str]) -> Vec<String> {
+        let checks = asked(text, complaints).into_iter();
+        checks
+            .filter(|check| !check.pass)
+            .map(|check| check.name)
+            .collect()
+    }
+
+    fn asked(text: &str, complaints: &[&str]) -> Vec<Check> {
         let mut report = Report::default();
         text.lines().for_each(|line| report.line(line));
         let outcome = Outcome {
@@ -407,10 +456,6 @@ mod tests {
             seconds: 1,
         };
         checks(&outcome, &load(), &plan, &measured)
-            .into_iter()
-            .filter(|check| !check.pass)
-            .map(|check| check.name)
-            .collect()
     }
 
     #[test]
@@ -485,6 +530,34 @@ mod tests {
             );
         }
         assert_eq!(failed(GOOD, &["WARNING: x"]), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn memory_that_is_lost_is_looked_for_in_the_slabs() {
+        let text = GOOD
+            .replace("MemFree 95", "MemFree 80")
+            .replace(
+                "end measure-0",
+                "out measure-0 slab dentry 40\nend measure-0",
+            )
+            .replace(
+                "end measure-1",
+                "out measure-1 slab dentry 44\nout measure-1 slab new 9\nend measure-1",
+            );
+        let free = |text: &str| {
+            let mut checks = asked(text, &[]).into_iter();
+            checks.find(|it| it.name.starts_with("MemFree")).unwrap()
+        };
+        let notes = free(&text).notes;
+        assert!(
+            notes.last().unwrap().ends_with("new +9, dentry +4"),
+            "{notes:?}"
+        );
+        assert!(
+            free(&text.replace("MemFree 80", "MemFree 95"))
+                .notes
+                .is_empty()
+        );
     }
 
     #[test]
