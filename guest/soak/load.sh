@@ -9,16 +9,32 @@
 set -u
 seconds=$1
 shift
-group=/sys/fs/cgroup/soak
-mkdir -p /var/tmp/soak
-echo $$ >$group/cgroup.procs || exit 1
-stress-ng --temp-path /var/tmp/soak --timeout "$seconds" --oomable --verify --no-rand-seed \
-	--metrics-brief "$@" >/tmp/soak.out 2>&1
+group=${SOAK_GROUP:-/sys/fs/cgroup/soak}
+files=${SOAK_FILES:-/var/tmp/soak}
+
+killed() {
+	awk '/^oom_kill / { print $2 }' "$group/memory.events"
+}
+
+mkdir -p "$files"
+echo $$ >"$group/cgroup.procs" || exit 1
+before=$(killed)
+${STRESS_NG:-stress-ng} --temp-path "$files" --timeout "$seconds" --oomable --verify --no-rand-seed \
+	--metrics-brief "$@" >"$files.out" 2>&1
 status=$?
-cat /tmp/soak.out
-rm -rf /var/tmp/soak
+cat "$files.out"
+rm -rf "$files"
+
 # That vm-segv did not come to a fault only says that it had no time: a debug kernel is slow.
-if grep ' fail: ' /tmp/soak.out | grep -qv 'vm-segv: no SIGSEGV'; then
+known='vm-segv: no SIGSEGV'
+if [ "$(killed)" -gt "$before" ]; then
+	# A stressor that was killed has left no checksum of its counter: 0 stands there.
+	known="$known\|bogo-ops counter, [0-9]* vs 0\$\|counter and run flag, [0-9]* vs 0\$"
+	known="$known\|metrics-check: stressor metrics corrupted"
+	# The status of metrics that cannot be trusted.
+	[ $status != 7 ] || status=0
+fi
+if grep ' fail: ' "$files.out" | grep -qv "$known"; then
 	exit 1
 fi
 # 3: none of the stressors can run here.

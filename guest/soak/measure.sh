@@ -25,9 +25,13 @@ for round in 1 2 3; do
 	done
 	sleep 1
 done
+# Pages that processors keep for themselves are given back an eighth at a time (decay_pcp_high()).
+for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+	put 1 /proc/sys/vm/stat_refresh
+done
 
 awk '
-	/^(MemFree|Cached|AnonPages|Mapped|Shmem|SReclaimable|SUnreclaim|PageTables|KernelStack|VmallocUsed|Percpu|Mlocked|Unevictable):/ {
+	/^(MemFree|Buffers|Cached|AnonPages|Mapped|Shmem|SReclaimable|SUnreclaim|PageTables|KernelStack|VmallocUsed|Percpu|Mlocked|Unevictable):/ {
 		sub(":", "", $1)
 		print "metric", $1, $2, "kB"
 	}
@@ -36,7 +40,43 @@ awk '
 # The stacks that KASAN and kmemleak remember, in pools of four pages (lib/stackdepot.c).
 stats=/sys/kernel/debug/stackdepot/stats
 [ ! -r $stats ] || awk '/^pools:/ { print "metric StackDepot", $2 * 16, "kB" }' $stats
-# For whoever has to find out where memory went: `slab NAME kB`, see slabs() of soak.rs.
+# Free, but on the lists of processors.
+lists=$(awk '/^ +count:/ { pages += $2 } END { print pages * 4 }' /proc/zoneinfo)
+# Who has how many pages (mm/page_owner.c, only with page_owner=on): `owner CALLERS kB`, see grown()
+# of soak.rs. Of regions of vmalloc that are freed one by one, as threads' stacks are, KASAN keeps
+# the shadow where two meet on a page: what was used once is used again, and never given back.
+stacks=/sys/kernel/debug/page_owner_stacks
+if [ -r $stacks/show_stacks ]; then
+	echo 0 >$stacks/count_threshold
+	cat $stacks/show_stacks >/tmp/owners
+	shadow=$(awk '/kasan_populate_vmalloc/ { shadow = 1 }
+		/^nr_base_pages:/ { pages += shadow * $2; shadow = 0 }
+		END { print pages * 4 }' /tmp/owners)
+	awk '/^nr_base_pages:/ {
+			if ($2 >= 32)
+				sum[who] += $2
+			who = ""
+			next
+		}
+		NF && !/alloc_pages|post_alloc|get_page_from|folio_alloc|alloc_slab|slab_alloc/ {
+			sub("[+].*", "", $1)
+			if (split(who, frames, "<") < 4)
+				who = who (who == "" ? "" : "<") $1
+		}
+		END {
+			for (who in sum)
+				print "owner", who, sum[who] * 4
+		}' /tmp/owners
+	rm /tmp/owners
+	echo "metric KasanShadow $shadow kB"
+else
+	shadow=0
+fi
+echo "metric ProcessorLists $lists kB"
+awk -v more=$((lists + shadow)) '/^MemFree:/ { print "metric Free", $2 + more, "kB" }' \
+	/proc/meminfo
+awk '{ print "metric ZramUsed", $3 / 1024, "kB" }' /sys/block/zram0/mm_stat
+# For whoever has to find out where memory went: `slab NAME kB`, see grown() of soak.rs.
 awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
 awk '/^cohort_(table|sharer) / { print "metric", $1, $2, "objects" }' /proc/slabinfo
 awk '/^cohort_ptp_(shared|left)|^cohort_ptp_unshared_fault / {

@@ -30,13 +30,14 @@ const LEAKS: u64 = 1800;
 /// Host seconds for the guest to boot and to end.
 const BOOT_LIMIT: u64 = 400;
 /// Emulated processors on a busy host stand still for long: not their fault. Slabs that are merged
-/// with others of their size cannot be counted.
+/// with others of their size cannot be counted; nor can pages that nobody's name is on.
 const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 \
-    slab_nomerge";
+    slab_nomerge page_owner=on";
 /// What must have grown: without it, nothing was tested.
 const SHARED: &str = "cohort_ptp_shared";
-/// Of the slabs that grew most, as many are named where too much memory is in use.
-const SLABS: usize = 8;
+/// Of the slabs, and of the owners of pages, that grew most as many are named where too much memory
+/// is in use.
+const NAMED: usize = 8;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -273,8 +274,9 @@ fn checks(
         let notes = match measured.get(&limit.name) {
             Some(metric) if metric.values.len() == rounds => {
                 let mut notes = limit.exceeded(metric);
-                if !notes.is_empty() && ["MemFree", "SUnreclaim"].contains(&limit.name.as_str()) {
-                    notes.extend(grown_slabs(report, plan));
+                if !notes.is_empty() && ["Free", "SUnreclaim"].contains(&limit.name.as_str()) {
+                    let kinds = ["owner", "slab"];
+                    notes.extend(kinds.iter().filter_map(|kind| grown(report, plan, kind)));
                 }
                 notes
             }
@@ -310,34 +312,32 @@ fn checks(
     checks
 }
 
-/// The slabs that hold most more after the load than before it: where to look.
-fn grown_slabs(report: &Report, plan: &Plan) -> Vec<String> {
-    let before = slabs(report, 0);
-    let mut grown: Vec<(i64, String)> = slabs(report, plan.rounds)
+/// Who holds most more memory after the load than before it, of what `measure.sh` lists as
+/// `KIND NAME KB`: where to look.
+fn grown(report: &Report, plan: &Plan, kind: &str) -> Option<String> {
+    let before = held(report, 0, kind);
+    let mut grown: Vec<(i64, String)> = held(report, plan.rounds, kind)
         .into_iter()
         .map(|(name, kb)| (kb - before.get(&name).copied().unwrap_or(0), name))
         .filter(|(more, _)| *more > 0)
         .collect();
     grown.sort_by(|one, other| other.cmp(one));
-    grown.truncate(SLABS);
-    let words = grown.iter().map(|(more, name)| format!("{name} +{more}"));
-    match grown.is_empty() {
-        true => Vec::new(),
-        false => vec![format!(
-            "slabs that grew most, in kB: {}",
-            words.collect::<Vec<_>>().join(", ")
-        )],
-    }
+    grown.truncate(NAMED);
+    let words: Vec<_> = grown
+        .iter()
+        .map(|(more, name)| format!("{name} +{more}"))
+        .collect();
+    (!words.is_empty()).then(|| format!("{kind}s that grew most, in kB: {}", words.join(", ")))
 }
 
-/// The kB of each slab cache in a measurement, from its lines `slab NAME KB`.
-fn slabs(report: &Report, round: u64) -> BTreeMap<String, i64> {
+/// The kB of each of a kind in a measurement.
+fn held(report: &Report, round: u64, kind: &str) -> BTreeMap<String, i64> {
     let lines = report.find(&measure_step(round)).map(|step| &step.lines);
     lines
         .into_iter()
         .flatten()
         .filter_map(|line| {
-            let mut words = line.strip_prefix("slab ")?.split_whitespace();
+            let mut words = line.strip_prefix(kind)?.split_whitespace();
             Some((words.next()?.to_string(), words.next()?.parse().ok()?))
         })
         .collect()
@@ -412,7 +412,7 @@ mod tests {
         soak_load::parse(
             "memory = 512\ngroup = '64M'\n\
              [[phase]]\nname = 'fork'\nreason = 'r'\noptions = '--fork 1'\n\
-             [[limit]]\nname = 'MemFree'\nless = 10\nreason = 'r'\n\
+             [[limit]]\nname = 'Free'\nless = 10\nreason = 'r'\n\
              [[limit]]\nname = 'PageTables'\nmore = 4\nreason = 'r'\n",
         )
         .unwrap()
@@ -420,11 +420,11 @@ mod tests {
 
     const GOOD: &str = "ready\nbegin prepare\nend prepare exit=0\n\
         begin fork-0\nend fork-0 exit=0\n\
-        begin measure-0\nout measure-0 metric MemFree 100 kB\n\
+        begin measure-0\nout measure-0 metric Free 100 kB\n\
         out measure-0 metric PageTables 8 kB\nout measure-0 metric cohort_ptp_shared 5 events\n\
         end measure-0 exit=0\n\
         begin fork-1\nend fork-1 exit=0\n\
-        begin measure-1\nout measure-1 metric MemFree 95 kB\n\
+        begin measure-1\nout measure-1 metric Free 95 kB\n\
         out measure-1 metric PageTables 12 kB\nout measure-1 metric cohort_ptp_shared 9 events\n\
         end measure-1 exit=0\n\
         begin leaks\nend leaks exit=4\ntaint 0\ndone\n";
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn each_thing_that_goes_wrong_is_its_own_failure() {
         let cases = [
-            (GOOD.replace("MemFree 95", "MemFree 89"), "MemFree"),
+            (GOOD.replace("Free 95", "Free 89"), "Free"),
             (GOOD.replace("PageTables 12", "PageTables 13"), "PageTables"),
             (
                 GOOD.replace("end fork-1 exit=0", "end fork-1 exit=1"),
@@ -533,31 +533,77 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_lost_is_looked_for_in_the_slabs() {
+    fn memory_that_is_lost_is_looked_for_in_slabs_and_owners() {
         let text = GOOD
-            .replace("MemFree 95", "MemFree 80")
+            .replace("Free 95", "Free 80")
             .replace(
                 "end measure-0",
                 "out measure-0 slab dentry 40\nend measure-0",
             )
             .replace(
                 "end measure-1",
-                "out measure-1 slab dentry 44\nout measure-1 slab new 9\nend measure-1",
+                "out measure-1 slab dentry 44\nout measure-1 slab new 9\n\
+                 out measure-1 owner a<b 8\nend measure-1",
             );
         let free = |text: &str| {
             let mut checks = asked(text, &[]).into_iter();
-            checks.find(|it| it.name.starts_with("MemFree")).unwrap()
+            checks.find(|it| it.name.starts_with("Free")).unwrap()
         };
         let notes = free(&text).notes;
-        assert!(
-            notes.last().unwrap().ends_with("new +9, dentry +4"),
-            "{notes:?}"
+        assert!(notes[3].ends_with("kB: a<b +8"), "{notes:?}");
+        assert!(notes[4].ends_with("new +9, dentry +4"), "{notes:?}");
+        assert!(free(&text.replace("Free 80", "Free 95")).notes.is_empty());
+    }
+
+    /// What `load.sh` exits with where stress-ng says and returns this, and the memory controller
+    /// has killed so many before and after.
+    fn loaded(says: &str, returns: u32, kills: (u32, u32)) -> i32 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let events = path("memory.events");
+        std::fs::write(&events, format!("oom 9\noom_kill {}\n", kills.0)).unwrap();
+        let stub = format!(
+            "#!/bin/sh\ncat <<'E'\n{says}\nE\necho oom_kill {} >{}\nexit {returns}\n",
+            kills.1,
+            events.display()
         );
-        assert!(
-            free(&text.replace("MemFree 80", "MemFree 95"))
-                .notes
-                .is_empty()
-        );
+        std::fs::write(path("stress-ng"), stub).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/soak/load.sh");
+        let status = std::process::Command::new("sh")
+            .args([script, "1", "--fork", "1"])
+            // By a shell: a file that has just been written may be busy.
+            .env("STRESS_NG", format!("sh {}", path("stress-ng").display()))
+            .env("SOAK_GROUP", dir.path())
+            .env("SOAK_FILES", path("files"))
+            .stdout(std::process::Stdio::null())
+            .status();
+        status.unwrap().code().unwrap()
+    }
+
+    #[test]
+    fn a_stressor_that_was_killed_is_no_failure_and_a_wrong_counter_is() {
+        const CUT: &str = "stress-ng: fail:  [9] fork instance 2 corrupted bogo-ops counter, 70 vs 0\n\
+            stress-ng: fail:  [9] fork instance 2 hash error in bogo-ops counter and run flag, 19 vs 0\n\
+            stress-ng: fail:  [9] metrics-check: stressor metrics corrupted, data is compromised";
+        let wrong = CUT.replace("70 vs 0", "70 vs 71");
+        let lost = "stress-ng: fail:  [9] vm: detected 1 bit error";
+        for (says, returns, kills, exit) in [
+            ("stress-ng: info: well", 0, (0, 0), 0),
+            ("stress-ng: info: too little memory", 2, (0, 3), 0),
+            ("stress-ng: info: none can run", 3, (0, 0), 3),
+            (CUT, 2, (1, 2), 0),
+            (CUT, 7, (1, 2), 0),
+            (CUT, 2, (2, 2), 1),
+            (&wrong, 2, (1, 2), 1),
+            (lost, 2, (1, 2), 1),
+            ("stress-ng: info: metrics", 7, (1, 1), 7),
+        ] {
+            assert_eq!(
+                loaded(says, returns, kills),
+                exit,
+                "{says} {returns} {kills:?}"
+            );
+        }
     }
 
     #[test]
@@ -566,7 +612,7 @@ mod tests {
         let names = failed(text, &["Kernel panic"]);
         for name in [
             "fork",
-            "MemFree",
+            "Free",
             "PageTables",
             "kmemleak",
             "the guest",
