@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One program of Debian at work on memory of its own, measured as it is.
 
-    superpage_apps.py [--modelled] PROGRAM [HEAP...]
+    superpage_apps.py [--modelled | --native N] PROGRAM [HEAP...]
 
 The program runs alone, and its instructions and faults are printed; before it, if it has
 not in this boot, once for nothing, so that it and its input are in memory. Of programs on
@@ -10,25 +10,29 @@ the Java machine each HEAP is a size of its heap in MB, and there is a run for e
 pages its memory is in is decided by who starts this: the program inherits it.
 
 Each run is a region of interest of the translation model. With --modelled there is a
-quarter of the work (but on the Java machine, which has mostly itself to do).
+quarter of the work (but on the Java machine, which has mostly itself to do). With --native the
+program runs on a machine as it is, with N times the work, and its processor time is printed in
+place of instructions. Exit status 4 says that the machine does not have the program.
 """
 
+import argparse
 import glob
 import os
+import shutil
 import sys
 import time
 
-DIR = "/tmp/superpage"
 JAVA = "/usr/share/java"
+NOT_THERE = 4
 
-
-# Under a translation model.
-modelled = False
+# Where inputs are, and how much there is to do, in quarters.
+directory = "/tmp/superpage"
+quarters = 4
 
 
 def share(amount):
-    """Of an amount of work, what is done: a quarter under a model."""
-    return amount // 4 if modelled else amount
+    """Of an amount of work, what is done."""
+    return amount * quarters // 4
 
 
 def metric(name, value, unit):
@@ -39,7 +43,7 @@ def metric(name, value, unit):
 
 
 def path(name):
-    return os.path.join(DIR, name)
+    return os.path.join(directory, name)
 
 
 def write(name, text):
@@ -198,47 +202,72 @@ JAVA_PROGRAMS = {
 }
 
 
-def run(command, source, measured):
-    """Runs a command; between marks, and with what it took printed, if it is measured."""
+def run(command, source):
+    """Runs a command; returns what it took: nanoseconds, and its resources."""
     null = os.open("/dev/null", os.O_WRONLY)
     opened = os.open(source, os.O_RDONLY)
     actions = [(os.POSIX_SPAWN_DUP2, opened, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-    # The mark is the last thing before the program, in the process that becomes it.
-    started = ["lab-mark", "start", "--", *command] if measured else command
     start = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    pid = os.posix_spawnp(started[0], started, os.environ, file_actions=actions)
+    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
     _, status, usage = os.wait4(pid, 0)
     end = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     os.close(opened)
     os.close(null)
-    if measured:
-        os.waitpid(os.posix_spawnp("lab-mark", ["lab-mark", "stop"], os.environ), 0)
     if status:
         sys.exit(f"superpage_apps.py: {' '.join(command)} ended with wait status {status:#x}")
-    if measured:
-        metric("instructions", end - start, "instructions")
-        metric("faults", usage.ru_minflt + usage.ru_majflt, "faults")
+    return end - start, usage
+
+
+def measure(command, source):
+    """Runs a command between marks, and prints what it took."""
+    # The mark is the last thing before the program, in the process that becomes it.
+    instructions, usage = run(["lab-mark", "start", "--", *command], source)
+    os.waitpid(os.posix_spawnp("lab-mark", ["lab-mark", "stop"], os.environ), 0)
+    metric("instructions", instructions, "instructions")
+    metric("faults", usage.ru_minflt + usage.ru_majflt, "faults")
+
+
+def measure_natively(command, source):
+    """Runs a command on the machine as it is, and prints its processor time."""
+    _, usage = run(command, source)
+    metric("seconds", usage.ru_utime + usage.ru_stime, "s")
+    metric("faults", usage.ru_minflt + usage.ru_majflt, "faults")
 
 
 def main():
-    global modelled
-    words = [word for word in sys.argv[1:] if word != "--modelled"]
-    modelled = len(words) + 1 < len(sys.argv)
-    name, heaps = words[0], words[1:]
-    os.makedirs(DIR, exist_ok=True)
-    if name in PROGRAMS and not heaps:
+    global directory, quarters
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--modelled", action="store_true")
+    parser.add_argument("--native", type=int, metavar="N")
+    parser.add_argument("--dir", default=directory)
+    parser.add_argument("program")
+    parser.add_argument("heaps", type=int, nargs="*")
+    options = parser.parse_args()
+    name, directory = options.program, options.dir
+    if options.modelled:
+        quarters = 1
+    elif options.native:
+        quarters = 4 * options.native
+    os.makedirs(directory, exist_ok=True)
+    if name in PROGRAMS and not options.heaps:
         runs = [PROGRAMS[name]()]
-    elif name in JAVA_PROGRAMS and heaps:
-        runs = [JAVA_PROGRAMS[name](int(heap)) for heap in heaps]
+    elif name in JAVA_PROGRAMS and options.heaps:
+        runs = [JAVA_PROGRAMS[name](heap) for heap in options.heaps]
     else:
-        sys.exit(f"superpage_apps.py: {name} is none of {', '.join(PROGRAMS)}, or, with sizes of "
-                 f"the heap, {', '.join(JAVA_PROGRAMS)}")
+        parser.error(f"{name} is none of {', '.join(PROGRAMS)}, or, with sizes of the heap, "
+                     f"{', '.join(JAVA_PROGRAMS)}")
+    if not shutil.which(runs[0][0][0]):
+        print(f"superpage_apps.py: {runs[0][0][0]} is not there", file=sys.stderr)
+        sys.exit(NOT_THERE)
     # What waits for the disk is not the program: once in a boot for nothing, and all is in memory.
     if not os.path.exists(path(f"{name}.warm")):
-        run(*runs[0], measured=False)
+        run(*runs[0])
         write(f"{name}.warm", "")
     for command, source in runs:
-        run(command, source, measured=True)
+        if options.native:
+            measure_natively(command, source)
+        else:
+            measure(command, source)
 
 
 if __name__ == "__main__":

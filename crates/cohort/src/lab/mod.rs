@@ -8,6 +8,7 @@ mod apt;
 mod bench_model;
 mod build;
 mod check_model;
+mod check_native;
 mod configuration;
 mod cpio;
 mod experiment;
@@ -152,6 +153,9 @@ enum Command {
         #[arg(default_value = check_model::KERNEL)]
         kernel: String,
     },
+    /// Run the programs of superpage-stride and superpage-apps on this machine itself, with base
+    /// pages and with huge ones: a check on the model, by ratio.
+    CheckNative(check_native::Options),
     /// Measure how fast the translation model is, beside the bare emulator.
     BenchModel(bench_model::BenchArgs),
     /// List the experiments and what came of them last.
@@ -319,6 +323,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Command::CheckNative(options) => check_native::run(&lab, &options)?,
         Command::BenchModel(args) => bench_model::bench(&lab, &args)?,
         Command::List => list(&lab)?,
         Command::Report => {
