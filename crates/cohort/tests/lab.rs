@@ -211,6 +211,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "use --config debug or bench",
         ),
         (&["soak", "--minutes", "0"], "0 is not in 1..="),
+        (&["check-native", "--rounds", "0"], "0 is not in 1..="),
         (&["soak", "--minutes", "long"], "invalid digit"),
         (
             &["fuzz", "--config", "pristine"],

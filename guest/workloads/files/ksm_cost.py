@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What ksmd saves and what it costs, while applications come and go.
 
-    ksm_cost.py none|stock|smart|advisor|dormant|application|global [--zygote]
+    ksm_cost.py none|stock|smart|advisor|hash|dormant|application|global [--zygote]
                 [--uses N] [--dwell S] [--until N]
 
 The zygote of ksm_apps.py is started with `cohort run --merge`, its applications are
@@ -12,6 +12,9 @@ all are ended. Then a user, the same one each time, goes from one application to
 next: it is started or thawed, used, stays in the foreground for S seconds and is frozen.
 At the end nobody touches anything for IDLE seconds. With --zygote the zygote is marked as
 dormant once it has loaded its modules: it does nothing but fork.
+
+`hash` is the paper's hash-based KSM, as near as it comes without another kernel: all are dormant
+all the time and one full scan follows another (see Hashed).
 
 ksmd's instructions are its CPU time, as one nanosecond is one instruction with the
 lab's `icount`. What is saved is said by KSM's own numbers, and by the anonymous pages of the
@@ -27,6 +30,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import ksm_apps
@@ -46,6 +50,7 @@ SETTINGS = {
     "stock": {"smart_scan": 0, "advisor_mode": "none"},
     "smart": {"smart_scan": 1, "advisor_mode": "none"},
     "advisor": {"smart_scan": 1, "advisor_mode": "scan-time"},
+    "hash": {"scan_policy": "dormant", "scan_scope": "all"},
     "dormant": {"scan_policy": "dormant", "scan_scope": "all"},
     "application": {"scan_policy": "dormant", "scan_scope": "application"},
     "global": {"scan_policy": "dormant", "scan_scope": "global"},
@@ -125,11 +130,35 @@ class Ksm:
             time.sleep(1)
 
 
+class Hashed(threading.Thread):
+    """Lets ksmd scan all who are dormant, whole, again and again.
+
+    While it learns it does so, with an index by checksum where stock has the unstable tree; like
+    that one it starts empty with each scan, as what was found in a process that is to be
+    scanned again does not count. Pages that have merged are in stock's stable tree.
+    """
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.1):
+            if read(f"{KSM}/learn") == "0":
+                write(f"{KSM}/learn", 1)
+
+    def end(self):
+        self.over.set()
+        self.join()
+
+
 # --- the applications ------------------------------------------------------------------
 
 
 class Zygote:
-    def __init__(self, directory):
+    def __init__(self, directory, always_dormant=False):
+        # Whoever is started is marked, whether it is frozen or not.
+        self.always_dormant = always_dormant
         address = f"{directory}/socket"
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(address)
@@ -155,6 +184,8 @@ class Zygote:
         self.process.stdin.flush()
         connection, _ = self.listener.accept()
         app = App(name, connection)
+        if self.always_dormant:
+            write(f"/proc/{app.pid}/ksm_dormant", 1)
         self.apps[name] = app
         return app
 
@@ -302,7 +333,7 @@ def main():
 
     ksm = Ksm()
     os.makedirs(CGROUPS, exist_ok=True)
-    zygote = Zygote(tempfile.mkdtemp())
+    zygote = Zygote(tempfile.mkdtemp(), always_dormant=variant == "hash")
     if options.zygote:
         zygote.make_dormant()
     for number, name in enumerate(RANKS):
@@ -316,6 +347,9 @@ def main():
     if variant != "none":
         ksm.set(SETTINGS[variant])
         ksm.run(True)
+    hashed = Hashed() if variant == "hash" else None
+    if hashed:
+        hashed.start()
     time.sleep(1)
     breaks = numbers("/proc/vmstat").get("cow_ksm", 0)
     samples = Samples(ksm)
@@ -337,6 +371,8 @@ def main():
         # The last one's turn.
         time.sleep(options.dwell)
         at_the_end(ksm, zygote, samples, breaks)
+    if hashed:
+        hashed.end()
     ksm.run(False)
     zygote.end()
 

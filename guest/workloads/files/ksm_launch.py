@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What merging does to the starts of applications while memory is short.
 
-    ksm_launch.py none|stock|smart|dormant|application|global [--zygote] [--nice N]
+    ksm_launch.py none|stock|smart|hash|dormant|application|global [--zygote] [--nice N]
                   [--launches N] [--dwell S] [--share PERCENT]
 
 Twenty applications of ksm_apps.py, forked from one zygote under `cohort run --merge`. A
@@ -28,7 +28,7 @@ import time
 
 import ksm_apps
 import ksm_cost
-from ksm_cost import KSM, LEARNS, SETTINGS, Ksm, Zygote, metric, numbers, work, write
+from ksm_cost import KSM, LEARNS, SETTINGS, Hashed, Ksm, Zygote, metric, numbers, work, write
 
 # The sixteen of ksm_cost.py and four more; the share of uses falls with the rank (Zipf).
 RANKS = ["chat", *ksm_cost.RANKS[:6], "dictionary", *ksm_cost.RANKS[6:11], "spreadsheet",
@@ -121,7 +121,7 @@ def rehearse(zygote, ksm, variant):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("variant", choices=SETTINGS)
-    parser.add_argument("--launches", type=int, default=60)
+    parser.add_argument("--launches", type=int, default=200)
     parser.add_argument("--dwell", type=float, default=2)
     parser.add_argument("--share", type=int, default=50, help="how many per cent of all there is room for")
     parser.add_argument("--nice", type=int, help="ksmd's priority")
@@ -133,7 +133,7 @@ def main():
     os.makedirs(ksm_cost.CGROUPS, exist_ok=True)
     # Else a process that enters a cgroup waits for RCU, and a launch lasts two ticks longer.
     subprocess.run(["mount", "-o", "remount,favordynmods", "/sys/fs/cgroup"], check=True)
-    zygote = Zygote(tempfile.mkdtemp())
+    zygote = Zygote(tempfile.mkdtemp(), always_dormant=variant == "hash")
     alone = used()
     if options.zygote:
         zygote.make_dormant()
@@ -146,6 +146,9 @@ def main():
         if options.nice is not None:
             write(f"{KSM}/ksmd_nice", options.nice)
         ksm.run(True)
+    hashed = Hashed() if variant == "hash" else None
+    if hashed:
+        hashed.start()
     time.sleep(1)
 
     phone = Phone(zygote, limit)
@@ -179,6 +182,8 @@ def main():
     metric("app-instructions", worked, "instructions")
     metric("cow-breaks", numbers("/proc/vmstat").get("cow_ksm", 0) - breaks, "faults")
     metric("sharing", ksm.counts()["pages_sharing"], "pages")
+    if hashed:
+        hashed.end()
     ksm.run(False)
     zygote.end()
 
