@@ -78,7 +78,17 @@ awk -v more=$((lists + shadow)) '/^MemFree:/ { print "metric Free", $2 + more, "
 awk '{ print "metric ZramUsed", $3 / 1024, "kB" }' /sys/block/zram0/mm_stat
 # For whoever has to find out where memory went: `slab NAME kB`, see grown() of soak.rs.
 awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
-awk '/^cohort_(table|sharer) / { print "metric", $1, $2, "objects" }' /proc/slabinfo
+# slabinfo counts every object of the slab that a processor allocates from, and those that wait for
+# RCU: after the last fork some time must pass, and none come before it is read.
+sleep 2
+for cache in cohort_table cohort_sharer; do
+	put 1 /sys/kernel/slab/$cache/shrink
+done
+while read -r name active rest; do
+	case $name in
+	cohort_table | cohort_sharer) echo "metric $name $active objects" ;;
+	esac
+done </proc/slabinfo
 awk '/^cohort_ptp_(shared|left)|^cohort_ptp_unshared_fault / {
 	print "metric", $1, $2, "events" }' /proc/vmstat
 echo "metric processes $(ls -d /proc/[0-9]* | wc -l) processes"
