@@ -331,8 +331,12 @@ fn no_cohort(error: &io::Error) -> String {
 /// The machine's sharing mode: the bracketed word, if the kernel has Cohort.
 fn mode(root: &Path) -> Option<String> {
     let text = std::fs::read_to_string(root.join("sys/kernel/mm/cohort/enabled")).ok()?;
-    let word = text.split_once('[')?.1.split_once(']')?.0;
-    Some(word.to_string())
+    chosen(&text).map(String::from)
+}
+
+/// The word in brackets: which of its settings a file of sysfs has.
+pub(crate) fn chosen(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0)
 }
 
 fn exit_code(error: &io::Error) -> u8 {

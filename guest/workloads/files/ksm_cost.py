@@ -141,13 +141,18 @@ class Hashed(threading.Thread):
     def __init__(self):
         super().__init__(daemon=True)
         self.over = threading.Event()
+        self.scans = 0
 
     def run(self):
         while not self.over.wait(0.1):
             if read(f"{KSM}/learn") == "0":
                 write(f"{KSM}/learn", 1)
+                self.scans += 1
 
     def end(self):
+        # A thread that has failed has only told its standard error.
+        if not self.is_alive() or self.scans < 2:
+            sys.exit(f"ksm_cost: ksmd was told to scan {self.scans} times and no more")
         self.over.set()
         self.join()
 

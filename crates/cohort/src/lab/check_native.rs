@@ -11,6 +11,7 @@ use super::protocol::{Metric, metrics};
 use super::results::{self, Results};
 use super::{Lab, files, process, programs, show};
 use crate::output::{self, say};
+use crate::run::chosen;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ const STEP_MB: usize = 4;
 const MODEL_STEP_KB: usize = 128;
 /// Reads of each heap, and how much more the programs have to do than in a guest: as long as a
 /// clock needs.
-const READS: &str = "4000000";
+const READS: u32 = 4_000_000;
 const TIMES: &str = "4";
 /// What `superpage_apps.py` exits with where a program is not installed.
 const NOT_THERE: i32 = 4;
@@ -122,11 +123,12 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
             let kind = if pages == Pages::Huge { "1" } else { "0" };
             let mut command = Command::new(&stride.file);
             command.args(["--native", kind, "--step", &step, "--max", &max]);
-            command.args(["--accesses", READS]);
+            command.args(["--accesses", &READS.to_string()]);
             let found = measure(&mut command)?.context("stride is not there")?;
             strides.add(pages, &found, "ticks")?;
             progress.step();
         }
+        strides.huge_pages_came()?;
         for name in &names {
             for pages in [Pages::Base, Pages::Huge] {
                 progress.note(name);
@@ -150,18 +152,8 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
     }
     progress.finish("ran the programs natively");
 
-    let faults = strides.faults;
-    if faults[1] * FEWER_FAULTS > faults[0] {
-        bail!(
-            "a heap that asked for huge pages had {} page faults, and {} without: this machine \
-             gives none (fragmented? a container?), so there is nothing to compare",
-            faults[1],
-            faults[0]
-        );
-    }
     let stride_results = results::last(lab, STRIDE)?;
     let app_results = results::last(lab, APPS)?;
-    let reads: f64 = READS.parse().unwrap_or(1.0);
     let found = Found {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
@@ -175,8 +167,8 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
                 let at = mb * 1024 / MODEL_STEP_KB - 1;
                 let variants = (format!("{MODEL}-stock"), format!("{MODEL}-thp"));
                 let mut ratio = strides.ratio(format!("{mb} MB"), step);
-                ratio.base /= reads;
-                ratio.huge /= reads;
+                ratio.base /= f64::from(READS);
+                ratio.huge /= f64::from(READS);
                 ratio.model = of_model(&stride_results, None, &variants, at);
                 ratio
             })
@@ -204,12 +196,8 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
 
 /// The word in brackets; an error if it is `never`.
 fn switch(text: &str) -> Result<String> {
-    let word = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or("", |(word, _)| word);
-    match word {
-        "always" | "madvise" => Ok(word.into()),
+    match chosen(text) {
+        Some(word @ ("always" | "madvise")) => Ok(word.into()),
         _ => bail!(
             "huge pages are off on this machine ({SWITCH} says `{}`): root can write `madvise` \
              there; nothing was run",
@@ -296,6 +284,19 @@ impl Samples {
             }
         }
         self.faults[pages as usize] = values(&["init-faults", "faults"])?[0];
+        Ok(())
+    }
+
+    /// An error if who asked for huge pages got none: then nothing can be compared.
+    fn huge_pages_came(&self) -> Result<()> {
+        let [base, huge] = self.faults;
+        if huge * FEWER_FAULTS > base {
+            bail!(
+                "a heap that asked for huge pages had {huge} page faults, and {base} without: \
+                 this machine gives none (is its memory fragmented?), so there is nothing to \
+                 compare"
+            );
+        }
         Ok(())
     }
 
@@ -440,6 +441,11 @@ mod tests {
         assert_eq!((ratio.base, ratio.huge, ratio.native()), (60.0, 30.0, 0.5));
         assert_eq!(samples.ratio("b".into(), 1).native(), 0.5);
         assert_eq!((ratio.base_faults, ratio.huge_faults), (64.0, 1.0));
+        samples.huge_pages_came().unwrap();
+        let none = "metric ticks 1 t\nmetric init-faults 64 faults";
+        samples.add(Pages::Huge, &printed(none), "ticks").unwrap();
+        let error = samples.huge_pages_came().unwrap_err().to_string();
+        assert!(error.contains("had 64 page faults"), "{error}");
         let error = samples.add(Pages::Base, &printed("metric faults 1 faults"), "seconds");
         assert!(error.unwrap_err().to_string().contains("seconds"));
     }
@@ -458,7 +464,9 @@ mod tests {
             (found["off"].values[0], found["tuned"].values[0] > 0.0)
         };
         assert_eq!(disabled(Pages::Base), (0.0, false));
-        assert_eq!(disabled(Pages::Huge), (1.0, true));
+        // A kernel without huge pages says so of everybody.
+        let there = f64::from(u8::from(Path::new(SWITCH).exists()));
+        assert_eq!(disabled(Pages::Huge), (there, true));
     }
 
     #[test]
@@ -467,6 +475,8 @@ mod tests {
         assert!(ends("exit 4").unwrap().is_none());
         let error = ends("echo why >&2; exit 1").unwrap_err().to_string();
         assert!(error.contains("why"), "{error}");
+        let error = measure(&mut Command::new("no-such-program")).unwrap_err();
+        assert!(error.to_string().contains("no-such-program"), "{error}");
     }
 
     #[test]
