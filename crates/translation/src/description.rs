@@ -72,6 +72,13 @@ pub struct CorePart {
     pub issue_width: u64,
     /// Entries of the reorder buffer; 0 executes in order.
     pub rob: u64,
+    /// Page walkers: so many walks can be under way at once.
+    #[serde(default = "one")]
+    pub walkers: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// Which accesses a TLB array serves.
@@ -451,6 +458,9 @@ impl Model {
         within("memory.clock_mhz", self.memory.clock_mhz, MHZ_MAX)?;
         if !(1..=16).contains(&self.core.issue_width) || self.core.rob > 4096 {
             return Err("core.issue_width must be 1 to 16 and core.rob at most 4096".to_owned());
+        }
+        if !(1..=64).contains(&self.core.walkers) {
+            return Err("core.walkers must be 1 to 64".to_owned());
         }
         self.check_tlbs()?;
         if let Some(cache) = &self.walk_cache {

@@ -16,6 +16,8 @@
 //! - A miss holds one of the MSHRs of the core's own caches until its line is there. When all are
 //!   taken the core waits for the first. A miss of the shared cache takes one of that cache's as
 //!   well, for which all cores compete (`cache.rs`).
+//! - A walk takes one of the core's page walkers until it has ended, and waits for the first that is
+//!   free when all are taken.
 //!
 //! The instructions of a basic block are counted before its accesses, so a position in the reorder
 //! buffer is known to within a block.
@@ -48,8 +50,8 @@ pub struct Clock {
     rob: u64,
     loads: VecDeque<Load>,
     mshrs: Mshrs,
-    /// When the page walker is free.
-    walker_free: u64,
+    /// When each page walker is free.
+    walkers: Vec<u64>,
     stalls: Stalls,
 }
 
@@ -68,8 +70,8 @@ pub struct Stalls {
 
 impl Clock {
     /// A clock at 0 of a core with `rob` entries in its reorder buffer (0: it executes in order and
-    /// waits for each load) and `mshrs` MSHRs.
-    pub fn new(rob: u64, mshrs: usize) -> Self {
+    /// waits for each load), `mshrs` MSHRs and `walkers` page walkers (each at least one).
+    pub fn new(rob: u64, mshrs: usize, walkers: usize) -> Self {
         Self {
             now: 0,
             instructions: 0,
@@ -77,7 +79,7 @@ impl Clock {
             rob,
             loads: VecDeque::with_capacity(QUEUE),
             mshrs: Mshrs::new(mshrs, u64::MAX),
-            walker_free: 0,
+            walkers: vec![0; walkers.max(1)],
             stalls: Stalls::default(),
         }
     }
@@ -168,15 +170,18 @@ impl Clock {
         self.mshrs.take(self.now + latency);
     }
 
-    /// When a page walk that is wanted `after` ticks from now can begin: how long it waits for the
-    /// walk before it. There is one walker.
+    /// How long a page walk that is wanted `after` ticks from now waits for a walker.
     pub fn walker_wait(&self, after: u64) -> u64 {
-        self.walker_free.saturating_sub(self.now + after)
+        let free = self.walkers.iter().copied().min().unwrap_or(0);
+        free.saturating_sub(self.now + after)
     }
 
-    /// The walker is taken until so many ticks from now.
+    /// The walker that is free first is taken until so many ticks from now.
     pub fn walker_taken(&mut self, until: u64) {
-        self.walker_free = self.walker_free.max(self.now + until);
+        let until = self.now + until;
+        if let Some(first) = self.walkers.iter_mut().min() {
+            *first = until.max(*first);
+        }
     }
 
     /// Waits for every load that is under way: at serialising events, so that their cost is not

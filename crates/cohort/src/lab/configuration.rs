@@ -216,11 +216,13 @@ mod tests {
                 ("tlb.4.entries", "768"),
                 ("cache.l2.kb", "512"),
                 ("core.issue_width", "4"),
+                ("core.walkers", "2"),
             ];
             let changed = of(&set).load().unwrap();
             assert_eq!(changed.tlb[4].entries, 768);
             assert_eq!(changed.cache.l2.as_ref().map(|l2| l2.kb), Some(512));
             assert_eq!(changed.core.issue_width, 4);
+            assert_eq!(changed.core.walkers, 2);
             // What was not named is as it was, in this description and in its bases.
             assert_eq!(
                 (changed.core.rob, &changed.tlb[..4]),

@@ -171,7 +171,7 @@ fn core(model: &Model) -> Core {
         l1: [tlb(0, 0), tlb(0, 1)],
         l2,
         walk_cache,
-        clock: Clock::new(model.core.rob, mshrs),
+        clock: Clock::new(model.core.rob, mshrs, model.core.walkers),
         counters: Counters::default(),
         given: Counters::default(),
         idle: 0,

@@ -4,7 +4,7 @@ use crate::time::Clock;
 
 #[test]
 fn an_instruction_is_a_tick() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.advance(5);
     clock.advance(7);
     assert_eq!((clock.now, clock.instructions), (12, 12));
@@ -13,7 +13,7 @@ fn an_instruction_is_a_tick() {
 #[test]
 fn a_load_is_felt_from_where_the_reorder_buffer_is_full() {
     // GIVEN a buffer of 8 WHEN a load takes 100 THEN 8 instructions pass and 92 ticks are lost.
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.data(0, 100, true);
     clock.advance(20);
     assert_eq!(clock.now, 100 + 12);
@@ -22,7 +22,7 @@ fn a_load_is_felt_from_where_the_reorder_buffer_is_full() {
 
 #[test]
 fn a_short_load_is_hidden() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.data(0, 6, true);
     clock.advance(20);
     assert_eq!((clock.now, clock.stalls().data_cache), (20, 0));
@@ -30,7 +30,7 @@ fn a_short_load_is_hidden() {
 
 #[test]
 fn two_loads_in_the_buffer_overlap() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.data(0, 100, true);
     clock.advance(2);
     clock.data(0, 100, true);
@@ -41,7 +41,7 @@ fn two_loads_in_the_buffer_overlap() {
 
 #[test]
 fn what_is_hidden_hides_translation_first() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.data(30, 50, true);
     clock.advance(8);
     let stalls = clock.stalls();
@@ -50,7 +50,7 @@ fn what_is_hidden_hides_translation_first() {
 
 #[test]
 fn a_store_waits_for_its_translation_only() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.data(30, 500, false);
     clock.advance(8);
     assert_eq!(clock.now, 30);
@@ -59,7 +59,7 @@ fn a_store_waits_for_its_translation_only() {
 
 #[test]
 fn when_all_mshrs_are_taken_the_first_is_waited_for() {
-    let mut clock = Clock::new(1000, 2);
+    let mut clock = Clock::new(1000, 2, 1);
     clock.data(0, 100, true);
     clock.advance(10);
     clock.data(0, 100, true);
@@ -71,11 +71,11 @@ fn when_all_mshrs_are_taken_the_first_is_waited_for() {
 
 #[test]
 fn a_fetch_is_felt_whole_and_in_order_so_is_a_load() {
-    let mut clock = Clock::new(8, 4);
+    let mut clock = Clock::new(8, 4, 1);
     clock.fetch(10, 40);
     assert_eq!((clock.now, clock.stalls().fetch_translation), (50, 10));
     assert_eq!(clock.stalls().fetch_cache, 40);
-    let mut in_order = Clock::new(0, 4);
+    let mut in_order = Clock::new(0, 4, 1);
     in_order.data(5, 40, true);
     assert_eq!(in_order.now, 45);
 }
@@ -91,7 +91,7 @@ struct Naive {
 #[test]
 fn random_programs_agree_with_one_instruction_at_a_time() {
     for (seed, rob, mshrs) in [(1, 16, 4), (2, 128, 16), (3, 1, 1), (4, 40, 2)] {
-        let mut clock = Clock::new(rob, mshrs);
+        let mut clock = Clock::new(rob, mshrs, 1);
         let (now, instructions) = (0, 0);
         let mut naive = Naive {
             now,
@@ -142,5 +142,58 @@ fn random_programs_agree_with_one_instruction_at_a_time() {
         let stalls = clock.stalls();
         let stalled = stalls.data_cache + stalls.data_translation;
         assert_eq!(clock.now, clock.instructions + stalled);
+    }
+}
+
+#[test]
+fn walks_wait_for_the_walker_that_is_free_first() {
+    // GIVEN two walkers WHEN three walks are wanted at 0, of 100, 60 and 10 ticks THEN the third
+    // begins at 60, and a fourth at 70.
+    let mut clock = Clock::new(8, 4, 2);
+    for (took, waited) in [(100, 0), (60, 0), (10, 60)] {
+        assert_eq!(clock.walker_wait(0), waited);
+        clock.walker_taken(waited + took);
+    }
+    assert_eq!(clock.walker_wait(0), 70);
+    assert_eq!(clock.walker_wait(65), 5);
+    clock.advance(70);
+    assert_eq!(clock.walker_wait(0), 0);
+}
+
+/// Against a simulation of one tick after the other, in which a walk that has come takes any walker
+/// that is idle, and one that has not waits in line.
+#[test]
+fn random_walks_agree_with_walkers_tick_by_tick() {
+    for walkers in [1, 2, 6] {
+        let mut clock = Clock::new(8, 4, walkers);
+        let mut dice = Dice::new(walkers as u64);
+        let mut busy = vec![0u64; walkers];
+        let mut waited = 0;
+        for step in 0..200_000 {
+            let pause = dice.below(40);
+            clock.advance(pause);
+            for left in &mut busy {
+                *left = left.saturating_sub(pause);
+            }
+            let (took, mut begins) = (1 + dice.below(150), 0);
+            let mut ahead = busy.clone();
+            while !ahead.contains(&0) {
+                begins += 1;
+                for left in &mut ahead {
+                    *left -= 1;
+                }
+            }
+            assert_eq!(clock.walker_wait(0), begins, "{step}");
+            clock.walker_taken(begins + took);
+            let idle = ahead.iter().position(|&left| left == 0).unwrap();
+            busy[idle] = begins + took;
+            waited += u64::from(begins > 0);
+            // What waits too long is let go now and then: more is asked than one walker does.
+            if step % 100 == 0 {
+                clock.advance(100_000);
+                busy.fill(0);
+            }
+        }
+        assert!(waited > 1_000 && waited < 200_000);
     }
 }

@@ -336,6 +336,12 @@ fn a_bad_description_is_refused_with_its_reason() {
         ("channels = 2", "channels = 2048", "power of two up to 1024"),
         ("channels = 2", "channels = 1024", "at most 16384 banks"),
         ("issue_width = 2", "issue_width = 17", "issue_width"),
+        ("walkers = 1", "walkers = 0", "core.walkers must be 1 to 64"),
+        (
+            "walkers = 1",
+            "walkers = 65",
+            "core.walkers must be 1 to 64",
+        ),
     ] {
         let text = good.replacen(from, to, 1);
         assert_ne!(text, good, "{from}");
