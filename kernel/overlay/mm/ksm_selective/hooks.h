@@ -19,6 +19,8 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			struct page **other_pagep);
 static noinline void __selective_unindex(struct ksm_rmap_item *rmap_item);
 static noinline void __selective_merged(struct ksm_rmap_item *rmap_item);
+static noinline bool __selective_sums_later(void);
+static noinline int __selective_memcmp_pages(struct page *a, struct page *b);
 static void selective_forget_all(void);
 static noinline bool selective_has_work(void);
 static void selective_ksmd_starts(void);
@@ -35,6 +37,19 @@ static inline void selective_merged(struct ksm_rmap_item *rmap_item)
 {
 	if (ksm_selective())
 		__selective_merged(rmap_item);
+}
+
+/* What memcmp_pages() does, in fewer instructions. */
+static inline int selective_memcmp_pages(struct page *a, struct page *b)
+{
+	return ksm_selective() ? __selective_memcmp_pages(a, b) :
+				 memcmp_pages(a, b);
+}
+
+/* Is the checksum of a page of no use before the stable tree was searched? */
+static inline bool selective_sums_later(void)
+{
+	return ksm_selective() && __selective_sums_later();
 }
 
 /* All that is merged is to be unmerged. */
@@ -75,6 +90,16 @@ static inline void selective_merged(struct ksm_rmap_item *rmap_item) {}
 static inline void selective_unmerge(void) {}
 static inline void selective_exit(void) {}
 static inline void selective_ksmd_starts(void) {}
+
+static inline int selective_memcmp_pages(struct page *a, struct page *b)
+{
+	return memcmp_pages(a, b);
+}
+
+static inline bool selective_sums_later(void)
+{
+	return false;
+}
 
 static inline bool selective_should_run(void)
 {

@@ -45,15 +45,28 @@ static struct rb_root selective_index = RB_ROOT;
 /* The application that is scanned, by the name it had when its scan began. */
 static char scan_app[KSM_APP_LEN];
 
+/* The page that was found last. */
+static struct page *scan_page;
 /*
- * A page with this checksum, on this node, has merged. Others of its content may be in the
- * index: a page that was mapped by several processes since their fork merges
- * with the first of them only.
+ * Its item has the checksum that the index goes by. That is not taken before the
+ * stable tree was searched, as most pages that a profile names have their like
+ * there.
+ */
+static bool summed;
+
+/*
+ * Twins: a page that was mapped by several processes since their fork merges with
+ * the first of them only; the items of others may wait in the index, under this
+ * checksum and node.
  */
 static u64 twin_key;
 static bool twin_wanted;
 /* The last of them that was looked at. */
 static struct ksm_rmap_item *twin;
+/* So many were put into the index again. */
+static int twins_back;
+/* One could not be merged at once: the others wait for the next scan. */
+static bool twins_later;
 
 /* --- states --------------------------------------------------------------- */
 
@@ -116,6 +129,65 @@ static void selective_forget_all(void)
 
 /* --- the index ------------------------------------------------------------ */
 
+/*
+ * In less than half the instructions of stock's, which has to tell whether a page has
+ * changed: what is alike by this one is compared. It goes by all words, as pages
+ * that were in common since a fork often differ in one, and each bit of them moves
+ * others by where it is, as often they hold one word throughout.
+ */
+static u32 index_checksum(struct page *page)
+{
+	const u64 *words = kmap_local_page(page);
+	u64 a = 0, b = 0, c = 0, d = 0;
+	unsigned int i;
+
+	for (i = 0; i < PAGE_SIZE / sizeof(*words); i += 8) {
+		a = rol64(a, 7) + words[i];
+		b = rol64(b, 7) + words[i + 1];
+		c = rol64(c, 7) + words[i + 2];
+		d = rol64(d, 7) + words[i + 3];
+		a = (rol64(a, 7) + words[i + 4]) * GOLDEN_RATIO_64;
+		b = (rol64(b, 7) + words[i + 5]) * GOLDEN_RATIO_64;
+		c = (rol64(c, 7) + words[i + 6]) * GOLDEN_RATIO_64;
+		d = (rol64(d, 7) + words[i + 7]) * GOLDEN_RATIO_64;
+	}
+	kunmap_local(words);
+	a = rol64(a, 32) * GOLDEN_RATIO_64 + b;
+	a = rol64(a, 32) * GOLDEN_RATIO_64 + c;
+	a = rol64(a, 32) * GOLDEN_RATIO_64 + d;
+	return a * GOLDEN_RATIO_64 >> 32;
+}
+
+/*
+ * A line of the cache at a time. Of what differs most does in the first. The
+ * order is memcmp's: the stable tree is kept when the policy changes.
+ */
+static int __selective_memcmp_pages(struct page *a, struct page *b)
+{
+	const unsigned int line = 8;
+	const u64 *x, *y;
+	unsigned int i;
+	int order;
+
+	/* Where pages have tags these are compared, too. */
+	if (IS_ENABLED(CONFIG_ARM64_MTE))
+		return memcmp_pages(a, b);
+
+	x = kmap_local_page(a);
+	y = kmap_local_page(b);
+	order = memcmp(x, y, line * sizeof(*x));
+	for (i = line; !order && i < PAGE_SIZE / sizeof(*x); i += line) {
+		if ((x[i] ^ y[i]) | (x[i + 1] ^ y[i + 1]) |
+		    (x[i + 2] ^ y[i + 2]) | (x[i + 3] ^ y[i + 3]) |
+		    (x[i + 4] ^ y[i + 4]) | (x[i + 5] ^ y[i + 5]) |
+		    (x[i + 6] ^ y[i + 6]) | (x[i + 7] ^ y[i + 7]))
+			order = memcmp(x + i, y + i, line * sizeof(*x));
+	}
+	kunmap_local(y);
+	kunmap_local(x);
+	return order;
+}
+
 static u64 index_key(u32 checksum, int nid)
 {
 	return (u64)nid << 32 | checksum;
@@ -170,11 +242,14 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			struct page **other_pagep)
 {
 	int nid = get_kpfn_nid(page_to_pfn(page)), compared = 0;
-	u64 key = index_key(rmap_item->oldchecksum, nid);
 	struct rb_node *node, *next;
 	struct ksm_rmap_item *other;
 	struct page *other_page;
+	u64 key;
 
+	rmap_item->oldchecksum = index_checksum(page);
+	summed = true;
+	key = index_key(rmap_item->oldchecksum, nid);
 	node = rb_find_first(&key, &selective_index, index_cmp);
 	for (; node && compared < MAX_COMPARED; node = next) {
 		next = rb_next_match(&key, node, index_cmp);
@@ -188,14 +263,14 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			break;
 		}
 		if (get_kpfn_nid(page_to_pfn(other_page)) == nid) {
-			if (!memcmp_pages(page, other_page)) {
+			if (!__selective_memcmp_pages(page, other_page)) {
 				*other_pagep = other_page;
 				return other;
 			}
 			compared++;
 		}
 		if (get_kpfn_nid(page_to_pfn(other_page)) != nid ||
-		    calc_checksum(other_page) != other->oldchecksum)
+		    index_checksum(other_page) != other->oldchecksum)
 			remove_rmap_item_from_tree(other);
 		put_page(other_page);
 	}
@@ -234,16 +309,32 @@ static void drop_unmerged(void)
 
 /* --- what has merged ------------------------------------------------------ */
 
+/*
+ * The item has merged. If that was with the content of the stable tree its page
+ * was not in the index; but it has twins only as long as others map it.
+ */
+static void want_twins(struct ksm_rmap_item *rmap_item)
+{
+	if (!summed) {
+		if (rmap_item == twin || PageKsm(scan_page) ||
+		    !page_mapped(scan_page))
+			return;
+		rmap_item->oldchecksum = index_checksum(scan_page);
+	}
+	twin_wanted = true;
+	twins_back = 0;
+	twins_later = false;
+	twin_key = index_key(rmap_item->oldchecksum, NUMA(rmap_item->head->nid));
+}
+
 static void __selective_merged(struct ksm_rmap_item *rmap_item)
 {
 	struct ksm_selective *s;
 	char app[KSM_APP_LEN];
 
 	/* Pages of zeros that wait for nobody are not in the index. */
-	twin_wanted = rmap_item->address & STABLE_FLAG;
-	if (twin_wanted)
-		twin_key = index_key(rmap_item->oldchecksum,
-				     NUMA(rmap_item->head->nid));
+	if (rmap_item->address & STABLE_FLAG)
+		want_twins(rmap_item);
 	s = ksm_selective_lock(rmap_item->mm);
 	if (!s)
 		return;
@@ -253,8 +344,9 @@ static void __selective_merged(struct ksm_rmap_item *rmap_item)
 }
 
 /*
- * Find an item with the content that has merged last. Each that is found here
- * merges, or is the last one to be looked at.
+ * Find an item with the content that has merged last. Each that is found leaves
+ * the index. Some come back, as their pages have changed or another has their
+ * checksum: of those that is enough after a few.
  */
 static struct ksm_rmap_item *next_twin(struct page **page)
 {
@@ -262,20 +354,31 @@ static struct ksm_rmap_item *next_twin(struct page **page)
 	struct rb_node *node;
 
 	twin = NULL;
-	if (!twin_wanted)
+	if (last && (last->address & INDEXED_FLAG))
+		twins_back++;
+	else if (last && !(last->address & STABLE_FLAG))
+		/* Locked or pinned, and it may be the page of all of them. */
+		twins_later = true;
+	if (!twin_wanted || twins_later)
 		return NULL;
-	twin_wanted = false;
-	if (last && !(last->address & STABLE_FLAG))
-		return NULL;
-	while ((node = rb_find_first(&twin_key, &selective_index, index_cmp))) {
+
+	while (twins_back < MAX_COMPARED &&
+	       (node = rb_find_first(&twin_key, &selective_index, index_cmp))) {
 		twin = rb_entry(node, struct ksm_rmap_item, node);
-		/* If there is no page, the item is not in the index any more. */
+		/* If there is no page, the item has left the index. */
 		*page = indexed_page(twin);
 		if (*page)
 			return twin;
 	}
 	twin = NULL;
+	twin_wanted = false;
 	return NULL;
+}
+
+/* Unless pages of zeros, which are known by stock's checksum, are to come first. */
+static bool __selective_sums_later(void)
+{
+	return !READ_ONCE(ksm_use_zero_pages);
 }
 
 /* --- the scan of a process ------------------------------------------------ */
@@ -317,6 +420,7 @@ static bool next_slot(void)
 	}
 	if (ksm_test_exit(mm_slot->slot.mm))
 		return true;
+	twins_later = false;
 	ksm_profile_begin(scan_app);
 	/*
 	 * A page on its way to the LRU has a reference too many to be merged, and
@@ -494,7 +598,7 @@ static void free_slot(struct ksm_mm_slot *mm_slot)
 }
 
 /* What scan_get_next_rmap_item() is to full scans. */
-static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
+static struct ksm_rmap_item *next_rmap_item(struct page **page)
 {
 	struct ksm_rmap_item *rmap_item;
 	struct ksm_mm_slot *mm_slot;
@@ -534,6 +638,16 @@ static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
 		 */
 	} while (more && exited && !freezing(current));
 	return NULL;
+}
+
+static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
+{
+	struct ksm_rmap_item *rmap_item = next_rmap_item(page);
+
+	summed = false;
+	if (rmap_item)
+		scan_page = *page;
+	return rmap_item;
 }
 
 /* --- switches ------------------------------------------------------------- */
@@ -613,6 +727,8 @@ int ksm_selective_learn(void)
 	ksm_selective_poke();
 	return err;
 }
+
+#include "tests/ksmd-kunit.h"
 
 #endif
 #endif

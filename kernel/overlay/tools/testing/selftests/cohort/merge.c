@@ -534,6 +534,58 @@ static void test_forked_pages(long arg)
 	must(intact(ALL, 1000) == 0, "lost");
 }
 
+/* One of them has written to its pages meanwhile: that is no matter for the others. */
+static void test_changed_twin(long arg)
+{
+	const int peers = 3, scanned = cohort_mode == MODE_ALWAYS ? 1 : peers;
+
+	setup(0, PAGES);
+	fill(ALL, 1000);
+	for (int i = 1; i <= peers + 1; i++)
+		spawn(i);
+	ask(peers + 1, fill, ALL, 2000);
+	ask(peers + 1, fill, ALL, 1000);
+	start("all");
+	for (int i = 1; i <= peers; i++) {
+		dormant(i, true);
+		wait_scans(i, 1);
+	}
+	/* marked as dormant, but it runs */
+	ask(2, fill, ALL, 7000);
+	dormant(peers + 1, true);
+	wait_scans(peers + 1, 1);
+	for (int i = 1; i <= peers + 1; i++) {
+		long pages = i == 2 || (i > scanned && i <= peers) ? 0 : PAGES;
+
+		must(of(i, "ksm_merging_pages") == pages, "%ld of peer %d merged",
+		     of(i, "ksm_merging_pages"), i);
+		ask(i, intact, ALL, i == 2 ? 7000 : 1000);
+	}
+}
+
+/* each page with one word throughout, another one in each */
+static long fill_plain(long range, long unused)
+{
+	for (long i = range >> 16; i < (range & 0xffff); i++)
+		for (size_t at = 0; at < page_size; at += sizeof(int))
+			*(int *)(area + i * page_size + at) = i + 1;
+	return 0;
+}
+
+static void test_plain_pages(long arg)
+{
+	setup(2, PAGES);
+	for (int i = 1; i <= 2; i++)
+		ask(i, fill_plain, ALL, 0);
+	start("all");
+	for (int i = 1; i <= 2; i++) {
+		dormant(i, true);
+		wait_scans(i, 1);
+	}
+	must(ksm("pages_shared") == PAGES && ksm("pages_sharing") == PAGES,
+	     "%ld shared, %ld sharing", ksm("pages_shared"), ksm("pages_sharing"));
+}
+
 static long exec_sleep(long unused, long unused2)
 {
 	/* so that KSM knows of the program too */
@@ -1115,6 +1167,8 @@ static const struct test_case cases[] = {
 	{ "Can a cgroup be said to be dormant?", test_cgroup },
 	{ "Does a high oom_score_adj make processes dormant?", test_oom },
 	{ "Do pages merge that were forked?", test_forked_pages },
+	{ "Do they if one of them was written?", test_changed_twin },
+	{ "Do pages merge that hold one word each?", test_plain_pages },
 	{ "Is a child active, of a process that is active?", test_states,
 	  STATE_CASE(ACTIVE, FORK) },
 	{ "Is a child active, of a process that is waiting?", test_states,
