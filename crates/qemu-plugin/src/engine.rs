@@ -105,8 +105,13 @@ impl Engine {
                 .iter()
                 .map(|step| format!("[{:#x}]={:#x}", step.paddr, step.value))
                 .collect();
+            let held = mismatch
+                .held
+                .map(|held| format!("a TLB held {held:#x} though no walk brought that in, "))
+                .unwrap_or_default();
             format!(
-                "core {}, {:?} at {:#x}: QEMU used {:#x?}, the model's walk says {:x?}; entries: {}",
+                "core {}, {:?} at {:#x}: QEMU used {:#x?}, {held}the model's walk says {:x?}; \
+                 entries: {}",
                 mismatch.core,
                 mismatch.kind,
                 mismatch.vaddr,

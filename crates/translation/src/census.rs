@@ -142,14 +142,7 @@ impl<M: GuestMemory> Machine<M> {
                 .map(|paddr| self.memory().read_u64(paddr).unwrap_or(0))
                 .collect();
             if content.iter().any(|&word| word != 0) {
-                // Accessed and dirty bits change by themselves; they are bits 5 and 6 on x86 and
-                // mean nothing of the kind elsewhere, where they then count.
-                let x86 = self.model.page_tables.starts_with("x86");
-                let ignored = if x86 && self.format().entry_bytes == 8 {
-                    0x60
-                } else {
-                    0
-                };
+                let ignored = self.hardware_bits();
                 let content = content.into_iter().map(|word| word & !ignored).collect();
                 *seen.entry((start & 0xfff, content)).or_default() += 1;
             }

@@ -401,6 +401,14 @@ impl Format {
             .any(|level| level.entry.iter().any(|kind| kind.domain.is_some()))
     }
 
+    /// The entry at a physical address; `None` where the guest has no memory.
+    pub fn read<M: GuestMemory + ?Sized>(&self, memory: &M, paddr: u64) -> Option<u64> {
+        match self.entry_bytes {
+            4 => memory.read_u32(paddr).map(u64::from),
+            _ => memory.read_u64(paddr),
+        }
+    }
+
     /// Walks the tables in memory as the hardware would, without any cache in between.
     pub fn walk<M: GuestMemory + ?Sized>(&self, memory: &M, context: &Context, vaddr: u64) -> Walk {
         let mut walk = Walk {
@@ -449,11 +457,9 @@ impl Format {
         let mut domain = 0;
         for (depth, level) in self.level.iter().enumerate().skip(start) {
             let paddr = table + level.index.value(vaddr) * self.entry_bytes;
-            let read = match self.entry_bytes {
-                4 => memory.read_u32(paddr).map(u64::from),
-                _ => memory.read_u64(paddr),
+            let Some(value) = self.read(memory, paddr) else {
+                return walk;
             };
-            let Some(value) = read else { return walk };
             walk.steps[walk.count] = Step {
                 level: depth,
                 paddr,

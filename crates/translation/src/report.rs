@@ -213,10 +213,40 @@ pub struct Report {
     pub requests: Latencies,
 }
 
+/// The moment of a mark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    core: usize,
+    /// By the core's clock.
+    local: u64,
+    /// By the clock that is farthest: the cores' run apart by up to a time slice of the source.
+    latest: u64,
+}
+
+impl When {
+    /// A mark on `core`, whose clock shows `local`; no other was seen beyond `latest`.
+    pub fn of(core: usize, local: u64, latest: u64) -> Self {
+        Self {
+            core,
+            local,
+            latest: latest.max(local),
+        }
+    }
+
+    /// Ticks since an earlier mark. Between two cores they are to within a time slice, and a clock
+    /// that lags behind does not make them none.
+    fn since(self, began: Self) -> u64 {
+        match self.core == began.core {
+            true => self.local.saturating_sub(began.local),
+            false => self.latest - began.latest.min(self.latest),
+        }
+    }
+}
+
 /// Requests under way and done.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
-    open: HashMap<u64, u64>,
+    open: HashMap<u64, When>,
     done: Histogram<u64>,
     sum: u128,
     unmatched: u64,
@@ -243,15 +273,15 @@ impl Requests {
     }
 
     /// A request begins, or begins anew.
-    pub fn begin(&mut self, id: u64, now: u64) {
+    pub fn begin(&mut self, id: u64, now: When) {
         self.open.insert(id, now);
     }
 
     /// A request ends. `counts`: inside the region of interest.
-    pub fn end(&mut self, id: u64, now: u64, ticks_per_cycle: u64, counts: bool) {
+    pub fn end(&mut self, id: u64, now: When, ticks_per_cycle: u64, counts: bool) {
         match self.open.remove(&id) {
             Some(began) if counts => {
-                let cycles = now.saturating_sub(began) / ticks_per_cycle;
+                let cycles = now.since(began) / ticks_per_cycle;
                 self.done.saturating_record(cycles);
                 self.sum += u128::from(cycles);
             }

@@ -420,9 +420,11 @@ impl Experiment {
 
     /// The experiment as it runs under a translation model of the command line: with the commands
     /// of [`Variant::model_command`], and each variant in a boot of its own, since what a model
-    /// holds would pass from one to the next.
+    /// holds would pass from one to the next. Time is the guest's own, as the model's order of
+    /// things must not depend on this machine's speed.
     pub fn modelled(mut self) -> Self {
         self.guest.fresh = true;
+        self.guest.icount = true;
         for variant in &mut self.variants {
             if let Some(command) = variant.model_command.take() {
                 variant.command = command;
@@ -444,6 +446,16 @@ impl Experiment {
             bail!(
                 "{} compares {named}, which its variants name: run it without `--model {model}`",
                 self.name
+            );
+        }
+        if let Some(variant) = self.variants.iter().find(|v| v.read_limit.is_some())
+            && model.is_some()
+        {
+            bail!(
+                "{} limits the speed of its guest's disk (`read_limit` of {}), and under a model no \
+                 time passes while the guest waits for that: run it without --model",
+                self.name,
+                variant.name
             );
         }
         if check && model.is_none() && !all {
@@ -703,6 +715,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
         assert_eq!(commands(&modelled), ["fork-cost --rounds 1", "fork-cost"]);
         // What one variant leaves in the model's TLBs is not the next one's.
         assert!(modelled.guest.fresh);
+        assert!(modelled.guest.icount);
         let (_dir, lab) = fake(&text.replace("--rounds 1\"", "--rounds 1\\n\""));
         let error = format!("{:#}", load(&lab, "demo", &papers).unwrap_err());
         assert!(error.contains("one line"), "{error}");
@@ -718,6 +731,12 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
         }
         let error = plain.accepts(None, true).unwrap_err().to_string();
         assert!(error.contains("--model"), "{error}");
+
+        let mut slow = plain;
+        slow.variants[0].read_limit = Some(10);
+        slow.accepts(None, false).unwrap();
+        let error = slow.accepts(Some("zen4"), false).unwrap_err().to_string();
+        assert!(error.contains("read_limit"), "{error}");
 
         let text = GOOD
             .replace("name = \"stock\"", "name = \"stock\"\nmodel = \"baseline\"")

@@ -56,6 +56,10 @@ pub enum Reduce {
     Lower,
     /// The upper quartile.
     Upper,
+    /// What 95 of 100 do not exceed, by rank.
+    P95,
+    /// What 99 of 100 do not exceed, by rank.
+    P99,
     /// The arithmetic mean.
     Mean,
     /// All together.
@@ -76,6 +80,8 @@ impl Reduce {
             "median" => Reduce::Median,
             "lower" => Reduce::Lower,
             "upper" => Reduce::Upper,
+            "p95" => Reduce::P95,
+            "p99" => Reduce::P99,
             "mean" => Reduce::Mean,
             "sum" => Reduce::Sum,
             "count" => Reduce::Count,
@@ -113,6 +119,8 @@ impl Reduce {
             Reduce::Median => sorted[middle],
             Reduce::Lower => quantile(&sorted, 0.25),
             Reduce::Upper => quantile(&sorted, 0.75),
+            Reduce::P95 => quantile(&sorted, 0.95),
+            Reduce::P99 => quantile(&sorted, 0.99),
             Reduce::Mean => sum / values.len() as f64,
             Reduce::Sum => sum,
             Reduce::Count => values.len() as f64,
@@ -356,7 +364,7 @@ impl Parser {
         let pick = Pick::named(name);
         if reduce.is_none() && pick.is_none() && name != "paper" {
             return Err(format!(
-                "`{name}` is neither VARIANT:METRIC nor one of min, max, median, mean, sum, \
+                "`{name}` is neither VARIANT:METRIC nor one of min, max, median, lower, upper, p95, p99, mean, sum, \
                  count, first, last, nth, below, paper"
             ));
         }
@@ -506,6 +514,15 @@ mod tests {
             ("paper(\"p.t4/speed-up\") * 2", 4.2),
         ] {
             assert_eq!(value(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn percentiles_lie_between_the_values_of_their_ranks() {
+        // 10, 20, 30 and 60: 2.85 and 2.97 steps from the first.
+        for (text, expected) in [("p95(stock:fork-1mb)", 55.5), ("p99(stock:fork-1mb)", 59.1)] {
+            let found = value(text).unwrap();
+            assert!((found - expected).abs() < 1e-9, "{text}: {found}");
         }
     }
 

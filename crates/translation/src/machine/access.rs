@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The way of an access: L1 TLB, L2 TLB, page walk, then the caches.
 
-use super::{Core, Fault, Fixed, MISMATCHES_KEPT, Machine, Mismatch};
+use super::{Core, Fault, Fixed, Machine};
 use crate::babelfish::MaskPages;
 use crate::cache::Request;
 use crate::description::DomainCheck;
@@ -51,6 +51,13 @@ enum Expected {
 }
 
 impl Expected {
+    fn address(self) -> Option<u64> {
+        match self {
+            Expected::Address(paddr) => Some(paddr),
+            Expected::Anything | Expected::Absent => None,
+        }
+    }
+
     fn contradicts(self, found: u64) -> bool {
         match self {
             Expected::Anything => false,
@@ -415,6 +422,7 @@ impl<M: GuestMemory> Machine<M> {
         let mut found = Found::default();
         let (mut stale, mut private, mut owned) = (0, 0, 0);
         let mut domain_fault = false;
+        let mut doubted = None;
         // The TLB is taken out so that the rest of the core can be read meanwhile; it is a few
         // pointers.
         let index = self.cores[core].l2_index(side);
@@ -449,6 +457,7 @@ impl<M: GuestMemory> Machine<M> {
                     false
                 }
                 Verdict::Stale => {
+                    doubted = tlb.entry(slot).filter(|_| self.check);
                     tlb.remove(slot);
                     stale += 1;
                     false
@@ -474,6 +483,17 @@ impl<M: GuestMemory> Machine<M> {
             this.counters.babelfish.private_refusals += private;
             this.counters.babelfish.owned_refusals += owned;
         }
+        if let Some(entry) = doubted {
+            self.check_stale(
+                core,
+                asked.kind,
+                vaddr,
+                asked.expected.address(),
+                &entry,
+                shared,
+            );
+        }
+        let this = &mut self.cores[core];
         if domain_fault {
             // Slides page 12: the handler finds a domain fault in the status register and flushes
             // all entries with the faulting address; the access misses then, and is walked.
@@ -541,37 +561,6 @@ impl<M: GuestMemory> Machine<M> {
             // kernel changed them since) is not a process without the page.
             Err(_) if certain => Expected::Anything,
             Err(_) => Expected::Absent,
-        }
-    }
-
-    fn check_access(
-        &mut self,
-        core: usize,
-        kind: AccessKind,
-        vaddr: u64,
-        paddr: Option<u64>,
-        certain: bool,
-    ) {
-        if !certain || paddr.is_none() || !self.cores[core].context.paging {
-            return;
-        }
-        self.checked += 1;
-        let there = self.to_cohort_layout(core, vaddr);
-        let walk = self
-            .format
-            .walk(&self.memory, &self.cores[core].context, there);
-        let translated = walk
-            .result
-            .ok()
-            .map(|page| page.frame | there & ((1 << page.shift) - 1));
-        if translated != paddr && self.mismatches.len() < MISMATCHES_KEPT {
-            self.mismatches.push(Mismatch {
-                core,
-                kind,
-                vaddr,
-                paddr,
-                walk,
-            });
         }
     }
 }

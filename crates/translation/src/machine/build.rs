@@ -58,6 +58,7 @@ impl<M: GuestMemory> Machine<M> {
             requests: Requests::default(),
             check: false,
             checked: 0,
+            filled: Default::default(),
             mismatches: Vec::new(),
             model: model.clone(),
         };

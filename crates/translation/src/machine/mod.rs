@@ -2,10 +2,11 @@
 //! The model itself: cores with their TLBs, behind them the caches and memory they share.
 //!
 //! `mod.rs` has the parts and the events, `access.rs` the way of an access through TLBs and caches,
-//! `walk.rs` page walks, `spaces.rs` address spaces, processes and invalidations.
+//! `check.rs` comparisons for debugging, `walk.rs` page walks, `spaces.rs` address spaces, processes and invalidations.
 
 mod access;
 mod build;
+mod check;
 mod spaces;
 mod walk;
 
@@ -20,7 +21,7 @@ use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, S
 use crate::format::{Format, Test, Walk, attr};
 use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
-use crate::report::{Counted, Requests};
+use crate::report::{Counted, Requests, When};
 use crate::time::Clock;
 use crate::tlb::Tlb;
 use std::collections::HashMap;
@@ -50,6 +51,9 @@ pub struct Mismatch {
     pub vaddr: u64,
     /// The physical address that the source gave.
     pub paddr: Option<u64>,
+    /// The one that a TLB held, if that is what is wrong: it was never filled with it, or the entry
+    /// is another address space's.
+    pub held: Option<u64>,
     /// What the tables say: the entries on the way and the result.
     pub walk: Walk,
 }
@@ -172,6 +176,7 @@ pub struct Machine<M> {
     pub(crate) requests: Requests,
     check: bool,
     checked: u64,
+    filled: check::Filled,
     mismatches: Vec<Mismatch>,
     pub(crate) model: Model,
 }
@@ -198,7 +203,9 @@ impl<M: GuestMemory> Machine<M> {
     }
 
     /// Compares from now on every access that comes with a physical address to a walk of the
-    /// guest's tables: slow, for debugging. Without it only misses are compared.
+    /// guest's tables, and each hit that the address contradicts to what the TLB was filled with:
+    /// slow, for debugging. Without it only misses are compared. Of an access that crosses into
+    /// another page the first page is compared.
     pub fn check_every_access(&mut self, on: bool) {
         self.check = on;
         for core in 0..self.cores.len() {
@@ -537,7 +544,7 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn mark(&mut self, core: usize, mark: Mark) {
         self.enter(core);
-        let now = self.cores[core].clock.now;
+        let now = When::of(core, self.cores[core].clock.now, self.time);
         let counts = !self.region.marked || self.region.began.is_some();
         match mark {
             Mark::Start => self.region_start(),

@@ -239,6 +239,7 @@ impl<M: GuestMemory> Machine<M> {
     fn forget_space(&mut self, space: u16) {
         self.drop_space_everywhere(space);
         self.masks.forget(space);
+        self.filled.forget(space);
         let known = &mut self.spaces[usize::from(space)];
         known.segments.clear();
         known.faults = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Page walks: the walk caches, the caches behind them, and what the TLBs are filled with.
 
-use super::{Fault, MISMATCHES_KEPT, Machine, Mismatch};
+use super::{Fault, Machine, Mismatch};
 use crate::babelfish::Copied;
 use crate::cache::Request;
 use crate::description::WalkCacheTag;
@@ -50,15 +50,14 @@ impl<M: GuestMemory> Machine<M> {
         if certain && !explained {
             // The guest used an entry that is no longer in its tables, or not yet.
             counters.unexplained += 1;
-            if self.mismatches.len() < MISMATCHES_KEPT {
-                self.mismatches.push(Mismatch {
-                    core,
-                    kind,
-                    vaddr,
-                    paddr,
-                    walk,
-                });
-            }
+            self.keep_mismatch(Mismatch {
+                core,
+                kind,
+                vaddr,
+                paddr,
+                held: None,
+                walk,
+            });
             return Ok((paddr.unwrap_or(vaddr), time));
         }
         let page = result.map_err(|fault| (fault, time))?;
@@ -84,6 +83,10 @@ impl<M: GuestMemory> Machine<M> {
             owner: self.cores[core].space,
             private,
         };
+        if self.check {
+            self.filled
+                .note(entry.owner, bits, there, page.shift, &walk);
+        }
         if has_l2 {
             self.fill(core, 1, side, there, there, &entry);
         }

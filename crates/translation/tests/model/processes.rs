@@ -167,6 +167,20 @@ fn latencies_are_those_of_the_requests_in_the_region() {
 }
 
 #[test]
+fn a_request_that_ends_on_a_core_whose_clock_lags_has_a_latency() {
+    // GIVEN core 0 at 1,000 cycles WHEN a request begins there, another core is at 1,600 meanwhile,
+    // and it ends on core 1, which has just begun THEN it took 600 cycles, not none.
+    let (mut machine, _) = machine("baseline", 3);
+    machine.instructions(0, 2_000);
+    machine.mark(0, Mark::RequestBegin { id: 1 });
+    machine.instructions(2, 3_200);
+    machine.instructions(1, 20);
+    machine.mark(1, Mark::RequestEnd { id: 1 });
+    let requests = machine.report().requests;
+    assert_eq!((requests.min, requests.max), (600, 600));
+}
+
+#[test]
 fn a_fault_is_counted_by_its_cause_and_its_handling_by_instructions() {
     let mut os = Os::new();
     let root = os.table();
