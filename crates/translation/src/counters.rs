@@ -73,10 +73,10 @@ counters! {
         walk_hits: u64,
         /// Misses of the page walker (and of MaskPage reads).
         walk_misses: u64,
-        /// Changed lines given to the next level.
+        /// Changed lines given to the next level to make room.
         writebacks: u64,
-        /// Lines given up because another core wrote to them, or because the shared cache below
-        /// gave them up.
+        /// Lines that other cores gave up because this one wrote to them, or that any core did
+        /// because the shared cache made room for this one's.
         invalidated: u64,
     }
 }

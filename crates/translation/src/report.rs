@@ -60,9 +60,10 @@ pub struct CacheSummary {
     pub walk_hits: u64,
     /// Misses of the walker.
     pub walk_misses: u64,
-    /// Changed lines given to the next level.
+    /// Changed lines given to the next level to make room.
     pub writebacks: u64,
-    /// Lines taken away by other cores or by the shared cache.
+    /// Lines that its writes took from other cores, and that all cores gave up because the shared
+    /// cache made room for it.
     pub invalidated: u64,
     /// The program's misses for each thousand instructions.
     pub mpki: f64,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-use super::Dice;
+use super::sets::Sets;
+use super::{Dice, POLICIES, turn};
 use crate::cache::{Hierarchy, Request, Shape, Shapes, which};
-use crate::counters::Counters;
+use crate::counters::{CacheCounters, Counters};
 use crate::dram::Geometry;
 use crate::order::Policy;
 
@@ -45,100 +46,129 @@ struct Line {
     table: bool,
 }
 
-/// A cache as lists, the next victim first.
+/// A cache as sets of ways.
 #[derive(Clone)]
-struct List {
-    ways: usize,
-    sets: Vec<Vec<Line>>,
-}
+struct List(Sets<Line>);
 
 impl List {
-    fn new(lines: usize, ways: usize) -> Self {
-        Self {
-            ways,
-            sets: vec![Vec::new(); lines / ways],
-        }
+    fn new(shape: &Shape) -> Self {
+        Self(Sets::new(shape.lines, shape.ways, turn(shape.policy)))
     }
-    fn set(&mut self, line: u64) -> &mut Vec<Line> {
-        let sets = self.sets.len() as u64;
-        &mut self.sets[(line % sets) as usize]
+    fn place(&self, line: u64) -> Option<(usize, usize)> {
+        let set = self.0.set_of(line);
+        let way = self.0.find(set, |held| held.line == line)?;
+        Some((set, way))
     }
     fn get(&mut self, line: u64) -> Option<&mut Line> {
-        self.set(line).iter_mut().find(|held| held.line == line)
+        let (set, way) = self.place(line)?;
+        self.0.way(set, way).as_mut()
     }
     fn touch(&mut self, line: u64) -> bool {
-        let set = self.set(line);
-        let Some(place) = set.iter().position(|held| held.line == line) else {
-            return false;
-        };
-        let held = set.remove(place);
-        set.push(held);
-        true
+        let place = self.place(line);
+        if let Some((set, way)) = place {
+            self.0.used(set, way);
+        }
+        place.is_some()
     }
     fn fill(&mut self, line: Line) -> Option<Line> {
-        let ways = self.ways;
-        let set = self.set(line.line);
-        let old = (set.len() == ways).then(|| set.remove(0));
-        set.push(line);
-        old
+        self.0.put(self.0.set_of(line.line), line)
     }
     fn drop_line(&mut self, line: u64) -> Option<Line> {
-        let set = self.set(line);
-        let place = set.iter().position(|held| held.line == line)?;
-        Some(set.remove(place))
+        let (set, way) = self.place(line)?;
+        self.0.way(set, way).take()
     }
     fn tables(&self) -> u64 {
-        self.sets.iter().flatten().filter(|line| line.table).count() as u64
+        self.0
+            .ways
+            .iter()
+            .flatten()
+            .flatten()
+            .filter(|line| line.table)
+            .count() as u64
     }
 }
 
-/// Two levels of private lists a core over one shared; who has a line is found by looking.
+/// A core's own caches, and what it has counted: in each of the four caches, and the lines it read
+/// from memory and wrote back there.
+#[derive(Clone)]
+struct Own {
+    l1: [List; 2],
+    l2: Option<List>,
+    cache: [CacheCounters; 4],
+    memory: [u64; 2],
+}
+
+impl Own {
+    /// The caches with their numbers.
+    fn caches(&mut self) -> impl Iterator<Item = (usize, &mut List)> {
+        self.l1.iter_mut().chain(&mut self.l2).enumerate()
+    }
+}
+
+/// Private lists over a shared one; who has a line is found by looking. What an access brings about
+/// in other cores' caches counts for the core that made it.
 struct Naive {
-    cores: Vec<[List; 3]>,
-    last: List,
-    walk_in_l1d: bool,
-    memory_reads: u64,
-    memory_writes: u64,
+    cores: Vec<Own>,
+    last: Option<List>,
+    shapes: Shapes,
 }
 
 impl Naive {
     fn new(shapes: &Shapes, cores: usize) -> Self {
-        let list = |shape: Shape| List::new(shape.lines, shape.ways);
-        let private = [
-            list(shapes.l1[0]),
-            list(shapes.l1[1]),
-            list(shapes.l2.unwrap()),
-        ];
+        let own = Own {
+            l1: [List::new(&shapes.l1[0]), List::new(&shapes.l1[1])],
+            l2: shapes.l2.as_ref().map(List::new),
+            cache: Default::default(),
+            memory: [0; 2],
+        };
         Self {
-            cores: vec![private; cores],
-            last: list(shapes.last.unwrap()),
-            walk_in_l1d: shapes.walk_in_l1d,
-            memory_reads: 0,
-            memory_writes: 0,
+            cores: vec![own; cores],
+            last: shapes.last.as_ref().map(List::new),
+            shapes: *shapes,
         }
     }
 
-    /// The others give the line up: whether any had it.
-    fn take(&mut self, core: usize, line: u64) -> bool {
+    /// All cores for which `of` says yes give the line up: whether any had it, and whether one had
+    /// changed it.
+    fn drop_line(&mut self, core: usize, line: u64, of: impl Fn(usize) -> bool) -> (bool, bool) {
         let (mut any, mut dirty) = (false, false);
-        for (other, caches) in self.cores.iter_mut().enumerate() {
-            if other != core {
-                for cache in caches {
-                    if let Some(held) = cache.drop_line(line) {
-                        any = true;
-                        dirty |= held.dirty;
-                    }
+        let mut invalidated = [0; 3];
+        let cores = self.cores.iter_mut().enumerate();
+        for (_, own) in cores.filter(|(other, _)| of(*other)) {
+            for (number, cache) in own.caches() {
+                if let Some(held) = cache.drop_line(line) {
+                    any = true;
+                    dirty |= held.dirty;
+                    invalidated[number] += 1;
                 }
             }
         }
-        if dirty {
-            self.last.get(line).unwrap().dirty = true;
+        for (number, count) in invalidated.into_iter().enumerate() {
+            self.cores[core].cache[number].invalidated += count;
         }
-        any
+        (any, dirty)
+    }
+
+    /// The others give the line up: the time it takes. Without a shared cache nobody asks them.
+    fn take(&mut self, core: usize, line: u64) -> u64 {
+        if self.last.is_none() {
+            return 0;
+        }
+        let (any, dirty) = self.drop_line(core, line, |other| other != core);
+        if dirty {
+            self.last_line(line).dirty = true;
+        }
+        if any { self.shapes.snoop } else { 0 }
+    }
+
+    /// The last level contains all others.
+    fn last_line(&mut self, line: u64) -> &mut Line {
+        let last = self.last.as_mut().unwrap();
+        last.get(line).expect("the last level contains the others")
     }
 
     fn own(&mut self, core: usize, line: u64) {
-        for cache in &mut self.cores[core] {
+        for (_, cache) in self.cores[core].caches() {
             if let Some(held) = cache.get(line) {
                 held.own = true;
             }
@@ -149,106 +179,89 @@ impl Naive {
         let Some(old) = old.filter(|old| old.dirty) else {
             return;
         };
-        if from != 2 {
-            if let Some(held) = self.cores[core][2].get(old.line) {
-                held.dirty = true;
-                return;
-            }
+        let own = &mut self.cores[core];
+        own.cache[from].writebacks += 1;
+        let l2 = own.l2.as_mut().filter(|_| from != which::L2);
+        if let Some(held) = l2.and_then(|l2| l2.get(old.line)) {
+            held.dirty = true;
+        } else if self.last.is_some() {
+            self.last_line(old.line).dirty = true;
+        } else {
+            own.memory[1] += 1;
         }
-        self.last
-            .get(old.line)
-            .expect("the last level contains the others")
-            .dirty = true;
+    }
+
+    /// A lookup of a cache by a core's program or its walker.
+    fn look(&mut self, core: usize, cache: usize, walk: bool, line: u64) -> bool {
+        let own = &mut self.cores[core];
+        let list = match cache {
+            which::L2 => own.l2.as_mut(),
+            which::LAST => self.last.as_mut(),
+            side => Some(&mut own.l1[side]),
+        };
+        let list = list.unwrap();
+        let hit = list.touch(line);
+        if hit {
+            list.get(line).unwrap().table |= walk;
+        }
+        let counters = &mut own.cache[cache];
+        *match (walk, hit) {
+            (false, true) => &mut counters.hits,
+            (false, false) => &mut counters.misses,
+            (true, true) => &mut counters.walk_hits,
+            (true, false) => &mut counters.walk_misses,
+        } += 1;
+        hit
     }
 
     fn access(&mut self, core: usize, request: Request, line: u64) -> u64 {
         let walk = request == Request::Walk;
         let write = request == Request::Write;
         let side = usize::from(request != Request::Fetch);
-        let uses_l1 = !walk || self.walk_in_l1d;
+        let shapes = self.shapes;
+        let uses_l1 = !walk || shapes.walk_in_l1d;
         let mut time = 0;
         if uses_l1 {
-            if self.cores[core][side].touch(line) {
-                let held = self.cores[core][side].get(line).unwrap();
-                held.table |= walk;
-                let own = held.own;
+            if self.look(core, side, walk, line) {
                 if write {
-                    if !own {
-                        time += if self.take(core, line) { 5 } else { 0 };
+                    if !self.cores[core].l1[side].get(line).unwrap().own {
+                        time += self.take(core, line);
                         self.own(core, line);
                     }
-                    self.cores[core][side].get(line).unwrap().dirty = true;
+                    self.cores[core].l1[side].get(line).unwrap().dirty = true;
                 }
-                return time + if walk { 2 } else { 0 };
+                return time + if walk { shapes.l1[side].latency } else { 0 };
             }
-            time += 2;
+            time += shapes.l1[side].latency;
         }
-        time += 8;
         let mut new = Line {
             line,
             dirty: false,
             own: false,
             table: walk,
         };
-        if self.cores[core][2].touch(line) {
-            let held = self.cores[core][2].get(line).unwrap();
-            held.table |= walk;
-            new.table = held.table;
-            new.own = held.own;
+        let mut found = false;
+        if let Some(shape) = shapes.l2 {
+            time += shape.latency;
+            found = self.look(core, which::L2, walk, line);
+        }
+        if found {
+            let held = self.cores[core].l2.as_mut().unwrap().get(line).unwrap();
+            (new.table, new.own) = (held.table, held.own);
             if write && !new.own {
-                time += if self.take(core, line) { 5 } else { 0 };
+                time += self.take(core, line);
                 self.own(core, line);
                 new.own = true;
             }
         } else {
-            time += 32;
-            if self.last.touch(line) {
-                self.last.get(line).unwrap().table |= walk;
-                let holders: Vec<usize> = (0..self.cores.len())
-                    .filter(|&other| other != core)
-                    .filter(|&other| (0..3).any(|c| self.cores[other][c].get(line).is_some()))
-                    .collect();
-                if write {
-                    time += if self.take(core, line) { 5 } else { 0 };
-                    new.own = true;
-                } else {
-                    let mut dirty = false;
-                    for &other in &holders {
-                        for cache in &mut self.cores[other] {
-                            if let Some(held) = cache.get(line) {
-                                dirty |= held.dirty;
-                                held.dirty = false;
-                                held.own = false;
-                            }
-                        }
-                    }
-                    if dirty {
-                        self.last.get(line).unwrap().dirty = true;
-                        time += 5;
-                    }
-                }
-            } else {
-                time += 100;
-                self.memory_reads += 1;
-                new.own = true;
-                let old = self.last.fill(Line {
-                    dirty: false,
-                    own: false,
-                    ..new
-                });
-                if let Some(old) = old {
-                    let mut dirty = old.dirty;
-                    for cache in self.cores.iter_mut().flatten() {
-                        dirty |= cache.drop_line(old.line).is_some_and(|held| held.dirty);
-                    }
-                    self.memory_writes += u64::from(dirty);
-                }
+            time += self.below(core, write, &mut new);
+            if let Some(l2) = &mut self.cores[core].l2 {
+                let old = l2.fill(new);
+                self.evicted(core, which::L2, old);
             }
-            let old = self.cores[core][2].fill(new);
-            self.evicted(core, 2, old);
         }
         if uses_l1 {
-            let old = self.cores[core][side].fill(Line {
+            let old = self.cores[core].l1[side].fill(Line {
                 dirty: write,
                 ..new
             });
@@ -256,13 +269,58 @@ impl Naive {
         }
         time
     }
+
+    /// A miss of all private caches: the time from there on.
+    fn below(&mut self, core: usize, write: bool, new: &mut Line) -> u64 {
+        let line = new.line;
+        let Some(shape) = self.shapes.last else {
+            self.cores[core].memory[0] += 1;
+            new.own = true;
+            return MEMORY.hit;
+        };
+        if !self.look(core, which::LAST, new.table, line) {
+            self.cores[core].memory[0] += 1;
+            new.own = true;
+            let old = self
+                .last
+                .as_mut()
+                .unwrap()
+                .fill(Line { own: false, ..*new });
+            if let Some(old) = old {
+                let (_, dirty) = self.drop_line(core, old.line, |_| true);
+                if dirty || old.dirty {
+                    self.cores[core].cache[which::LAST].writebacks += 1;
+                    self.cores[core].memory[1] += 1;
+                }
+            }
+            return shape.latency + MEMORY.hit;
+        }
+        if write {
+            new.own = true;
+            return shape.latency + self.take(core, line);
+        }
+        let mut dirty = false;
+        for (other, own) in self.cores.iter_mut().enumerate() {
+            for (_, cache) in own.caches() {
+                if let Some(held) = cache.get(line).filter(|_| other != core) {
+                    dirty |= held.dirty;
+                    (held.dirty, held.own) = (false, false);
+                }
+            }
+        }
+        if dirty {
+            self.last_line(line).dirty = true;
+            return shape.latency + self.shapes.snoop;
+        }
+        shape.latency
+    }
 }
 
-fn compare(walk_in_l1d: bool, cores: usize, steps: u64) {
-    let shapes = shapes(walk_in_l1d);
-    let mut real = Hierarchy::new(&shapes, cores);
-    let mut naive = Naive::new(&shapes, cores);
-    let mut counters = Counters::default();
+/// Every step's time, and after it every count of every core.
+fn compare(shapes: &Shapes, cores: usize, steps: u64) {
+    let mut real = Hierarchy::new(shapes, cores);
+    let mut naive = Naive::new(shapes, cores);
+    let mut counters = vec![Counters::default(); cores];
     let mut dice = Dice::new(steps + cores as u64);
     // Memory is as slow for all rows and no bank is ever busy: time stands still for it.
     for step in 0..steps {
@@ -278,25 +336,29 @@ fn compare(walk_in_l1d: bool, cores: usize, steps: u64) {
         let expected = naive.access(core, request, line);
         let side = usize::from(request != Request::Fetch);
         let write = request == Request::Write;
-        let quick = request != Request::Walk && real.hit_l1(core, side, line, write, &mut counters);
+        let own = &mut counters[core];
+        let quick = request != Request::Walk && real.hit_l1(core, side, line, write, own);
         let now = step * 1000;
         let time = if quick {
             0
         } else {
-            real.access(core, request, line, now, &mut counters)
+            real.access(core, request, line, now, own)
         };
-        assert_eq!(
-            time, expected,
-            "step {step}: {request:?} of line {line} by core {core}"
-        );
+        let what = || format!("step {step}: {request:?} of line {line} by core {core}");
+        assert_eq!(time, expected, "{}", what());
+        for (own, naive) in counters.iter().zip(&naive.cores) {
+            assert_eq!(own.cache, naive.cache, "{}", what());
+            let memory = [own.memory.reads, own.memory.writes];
+            assert_eq!(memory, naive.memory, "{}", what());
+        }
         if step % 512 == 0 {
             for core in 0..cores {
                 let lists = &naive.cores[core];
                 let tables = [
-                    lists[0].tables(),
-                    lists[1].tables(),
-                    lists[2].tables(),
-                    naive.last.tables(),
+                    lists.l1[0].tables(),
+                    lists.l1[1].tables(),
+                    lists.l2.as_ref().map_or(0, List::tables),
+                    naive.last.as_ref().map_or(0, List::tables),
                 ];
                 assert_eq!(real.table_lines(core), tables, "step {step}");
                 for (cache, &count) in tables.iter().enumerate() {
@@ -305,31 +367,88 @@ fn compare(walk_in_l1d: bool, cores: usize, steps: u64) {
             }
         }
     }
-    assert_eq!(counters.memory.reads, naive.memory_reads);
-    assert_eq!(counters.memory.writes, naive.memory_writes);
-    let all: u64 = counters.cache[..2]
-        .iter()
-        .map(|cache| cache.hits + cache.misses)
-        .sum();
-    let walks = counters.cache[which::L1D].walk_hits + counters.cache[which::L1D].walk_misses;
-    let walks =
-        walks.max(counters.cache[which::L2].walk_hits + counters.cache[which::L2].walk_misses);
-    assert!(all + walks >= steps - 1);
+    // All of it happened.
+    let mut sum = Counters::default();
+    counters.iter().for_each(|own| sum.add(own));
+    let few = steps / 5000;
+    let there = [true, true, shapes.l2.is_some(), shapes.last.is_some()];
+    for (number, cache) in sum.cache.iter().enumerate() {
+        let walked = match number {
+            which::L1I => false,
+            which::L1D => shapes.walk_in_l1d,
+            _ => there[number],
+        };
+        let given_up = number != which::LAST && shapes.last.is_some() && there[number];
+        for (count, happens) in [
+            (cache.hits, there[number]),
+            (cache.misses, there[number]),
+            (cache.walk_hits, walked),
+            (cache.walk_misses, walked),
+            (cache.writebacks, there[number] && number != which::L1I),
+            (cache.invalidated, given_up),
+        ] {
+            assert_eq!(count > few, happens, "{number}: {cache:?}");
+        }
+    }
+    assert!(sum.memory.reads > few && sum.memory.writes > few);
 }
 
 #[test]
 fn random_accesses_of_one_core_agree_with_lists() {
-    compare(false, 1, 1_000_000);
+    compare(&shapes(false), 1, 1_000_000);
 }
 
 #[test]
 fn random_accesses_of_four_cores_agree_with_lists() {
-    compare(false, 4, 1_000_000);
+    compare(&shapes(false), 4, 1_000_000);
 }
 
 #[test]
 fn random_accesses_agree_with_lists_when_walks_go_through_the_l1() {
-    compare(true, 3, 1_000_000);
+    compare(&shapes(true), 3, 1_000_000);
+}
+
+#[test]
+fn random_accesses_agree_with_lists_without_an_l2() {
+    for (walk_in_l1d, cores) in [(true, 4), (true, 2), (false, 3)] {
+        let shapes = Shapes {
+            l2: None,
+            ..shapes(walk_in_l1d)
+        };
+        compare(&shapes, cores, 300_000);
+    }
+}
+
+#[test]
+fn random_accesses_agree_with_lists_without_a_last_level() {
+    for (walk_in_l1d, l2, cores) in [(true, true, 1), (false, true, 3), (true, false, 1)] {
+        let all = shapes(walk_in_l1d);
+        let shapes = Shapes {
+            l2: all.l2.filter(|_| l2),
+            last: None,
+            ..all
+        };
+        compare(&shapes, cores, 300_000);
+    }
+}
+
+#[test]
+fn random_accesses_agree_with_lists_whichever_way_goes() {
+    // Each policy once in each place.
+    for first in 0..4 {
+        let with = |shape: Shape, place: usize| Shape {
+            policy: POLICIES[(first + place) % 4].0,
+            ..shape
+        };
+        let all = shapes(first % 2 == 0);
+        let shapes = Shapes {
+            l1: [with(all.l1[0], 0), with(all.l1[1], 1)],
+            l2: all.l2.map(|shape| with(shape, 2)),
+            last: all.last.map(|shape| with(shape, 3)),
+            ..all
+        };
+        compare(&shapes, 1 + first, 300_000);
+    }
 }
 
 #[test]

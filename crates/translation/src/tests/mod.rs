@@ -6,9 +6,26 @@ mod cache;
 mod dram;
 mod format;
 mod order;
+mod sets;
 mod time;
 mod tlb;
 mod walkers;
+
+use crate::order::Policy;
+use sets::Turn;
+
+/// Every policy beside its name in the references.
+const POLICIES: [(Policy, Turn); 4] = [
+    (Policy::Lru, Turn::Lru),
+    (Policy::Fifo, Turn::Fifo),
+    (Policy::Plru, Turn::Plru),
+    (Policy::Random, Turn::Random),
+];
+
+fn turn(policy: Policy) -> Turn {
+    let known = POLICIES.iter().find(|(known, _)| *known == policy);
+    known.unwrap().1
+}
 
 /// A sequence of numbers, the same in every run: xorshift64.
 pub struct Dice(u64);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::Dice;
+use super::sets::{Draws, Tree};
 use crate::order::{Order, Policy};
 use proptest::prelude::*;
 
@@ -57,64 +58,6 @@ fn a_million_steps_of_lru_and_fifo_agree_with_lists() {
     }
 }
 
-/// The tree as nested halves: each remembers which side was used last.
-enum Tree {
-    Leaf(usize),
-    Node {
-        left_was_last: bool,
-        left: Box<Tree>,
-        right: Box<Tree>,
-    },
-}
-
-impl Tree {
-    fn new(ways: std::ops::Range<usize>) -> Self {
-        if ways.len() == 1 {
-            return Self::Leaf(ways.start);
-        }
-        let middle = ways.start + ways.len() / 2;
-        let (left, right) = (ways.start..middle, middle..ways.end);
-        // At first everything points left, so the right side counts as used last.
-        Self::Node {
-            left_was_last: false,
-            left: Box::new(Self::new(left)),
-            right: Box::new(Self::new(right)),
-        }
-    }
-
-    fn holds(&self, way: usize) -> bool {
-        match self {
-            Self::Leaf(mine) => *mine == way,
-            Self::Node { left, right, .. } => left.holds(way) || right.holds(way),
-        }
-    }
-
-    fn used(&mut self, way: usize) {
-        if let Self::Node {
-            left_was_last,
-            left,
-            right,
-        } = self
-        {
-            *left_was_last = left.holds(way);
-            let side = if *left_was_last { left } else { right };
-            side.used(way);
-        }
-    }
-
-    fn victim(&self) -> usize {
-        match self {
-            Self::Leaf(way) => *way,
-            Self::Node {
-                left_was_last: true,
-                right,
-                ..
-            } => right.victim(),
-            Self::Node { left, .. } => left.victim(),
-        }
-    }
-}
-
 #[test]
 fn plru_is_a_tree_of_halves() {
     for ways in [1, 2, 4, 8, 16, 32, 64] {
@@ -131,13 +74,15 @@ fn plru_is_a_tree_of_halves() {
 }
 
 #[test]
-fn random_is_the_same_in_every_run_and_reaches_every_way() {
-    let draw = || {
-        let mut order = Order::new(Policy::Random, 4, 12);
-        (0..1000).map(|_| order.victim(2)).collect::<Vec<_>>()
-    };
-    let drawn = draw();
-    assert_eq!(drawn, draw());
-    assert!((24..36).all(|slot| drawn.contains(&slot)));
-    assert!(drawn.iter().all(|slot| (24..36).contains(slot)));
+fn random_is_xorshift64_star_and_reaches_every_way() {
+    let mut order = Order::new(Policy::Random, 4, 12);
+    let mut draws = Draws::new();
+    let mut drawn = [0; 12];
+    for step in 0..12_000 {
+        let set = step % 4;
+        let way = draws.way(12);
+        assert_eq!(order.victim(set), 12 * set + way);
+        drawn[way] += 1;
+    }
+    assert!(drawn.iter().all(|&times| (800..1200).contains(&times)));
 }

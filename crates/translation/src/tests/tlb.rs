@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-use super::Dice;
+use super::sets::Sets;
+use super::{Dice, POLICIES, turn};
 use crate::format::attr;
 use crate::order::Policy;
 use crate::tlb::{Array, Entry, Tlb};
 
-/// One array as sets of entries with the tag they are under, the next victim first.
+/// One array: sets of entries with the tag they are under.
 struct NaiveArray {
     sizes: Vec<u32>,
-    sets: usize,
-    ways: usize,
-    lru: bool,
-    held: Vec<Vec<(Entry, u16)>>,
+    sets: Sets<(Entry, u16)>,
 }
 
 /// A TLB that knows nothing of keys and masks.
@@ -28,61 +26,55 @@ impl Naive {
                 .iter()
                 .map(|array| NaiveArray {
                     sizes: array.sizes.clone(),
-                    sets: array.entries / array.ways,
-                    ways: array.ways,
-                    lru: array.policy == Policy::Lru,
-                    held: vec![Vec::new(); array.entries / array.ways],
+                    sets: Sets::new(array.entries, array.ways, turn(array.policy)),
                 })
                 .collect(),
         )
     }
 
+    fn entries(&self) -> impl Iterator<Item = &(Entry, u16)> {
+        let sets = self.0.iter().flat_map(|array| &array.sets.ways);
+        sets.flatten().flatten()
+    }
+
     /// All that match; there may be several.
     fn all(&self, vaddr: u64, asked: u16) -> Vec<Entry> {
-        let entries = self.0.iter().flat_map(|array| array.held.iter().flatten());
-        let mine = entries.filter(|(entry, context)| matches(entry, *context, vaddr, asked));
+        let mine = self
+            .entries()
+            .filter(|(entry, context)| matches(entry, *context, vaddr, asked));
         mine.map(|(entry, _)| *entry).collect()
     }
 
     fn used(&mut self, entry: &Entry) {
-        for array in self.0.iter_mut().filter(|array| array.lru) {
-            for set in &mut array.held {
-                if let Some(place) = set.iter().position(|(held, _)| held == entry) {
-                    let held = set.remove(place);
-                    set.push(held);
-                }
-            }
-        }
+        let array = self.array(entry.shift).unwrap();
+        let set = array.sets.set_of(entry.page >> entry.shift);
+        let way = array.sets.find(set, |(held, _)| held == entry).unwrap();
+        array.sets.used(set, way);
+    }
+
+    fn array(&mut self, shift: u32) -> Option<&mut NaiveArray> {
+        let mut arrays = self.0.iter_mut();
+        arrays.find(|array| array.sizes.contains(&shift))
     }
 
     fn insert(&mut self, entry: Entry, context: u16) -> Option<Entry> {
-        let mut arrays = self.0.iter_mut();
-        let array = arrays.find(|array| array.sizes.contains(&entry.shift))?;
-        let set = (entry.page >> entry.shift) as usize % array.sets;
-        let set = &mut array.held[set];
-        let old = (set.len() == array.ways).then(|| set.remove(0).0);
-        set.push((entry, context));
-        old
+        let array = self.array(entry.shift)?;
+        let set = array.sets.set_of(entry.page >> entry.shift);
+        let old = array.sets.put(set, (entry, context));
+        old.map(|(entry, _)| entry)
     }
 
     fn remove_if(&mut self, which: impl Fn(&Entry, u16) -> bool) -> u64 {
-        let mut removed = 0;
-        for set in self.0.iter_mut().flat_map(|array| &mut array.held) {
-            let before = set.len();
-            set.retain(|(entry, context)| !which(entry, *context));
-            removed += (before - set.len()) as u64;
-        }
-        removed
+        let arrays = self.0.iter_mut();
+        arrays
+            .map(|array| array.sets.remove_if(|(entry, tag)| which(entry, *tag)))
+            .sum()
     }
 
     fn sorted(&self) -> Vec<(u64, u64, u32, u16, u16)> {
-        let mut all: Vec<_> = self
-            .0
-            .iter()
-            .flat_map(|a| a.held.iter().flatten())
-            .collect();
-        all.sort_by_key(|(entry, _)| key(entry));
-        all.into_iter().map(|(entry, _)| key(entry)).collect()
+        let mut all: Vec<_> = self.entries().map(|(entry, _)| key(entry)).collect();
+        all.sort_unstable();
+        all
     }
 }
 
@@ -205,6 +197,21 @@ fn random_steps_agree_with_lists_where_sizes_share_sets() {
 fn random_steps_agree_with_lists_when_fully_associative() {
     compare(&[array(&[12, 21, 30], 24, 24, Policy::Lru)], 400_000, 4);
     compare(&[array(&[12, 21], 16, 16, Policy::Fifo)], 400_000, 5);
+}
+
+#[test]
+fn random_steps_agree_with_lists_whichever_way_goes() {
+    for (policy, _) in POLICIES {
+        // Split by size, sets that sizes share, and no sets at all.
+        let split = [
+            array(&[12], 32, 4, policy),
+            array(&[21], 4, 2, policy),
+            array(&[30], 2, 2, policy),
+        ];
+        compare(&split, 60_000, 6);
+        compare(&[array(&[12, 21], 32, 4, policy)], 60_000, 7);
+        compare(&[array(&[12, 21, 30], 16, 16, policy)], 60_000, 8);
+    }
 }
 
 #[test]
