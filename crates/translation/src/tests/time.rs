@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::Dice;
-use crate::time::Clock;
+use crate::time::{Clock, Stalls};
 
 #[test]
 fn an_instruction_is_a_tick() {
@@ -80,68 +80,153 @@ fn a_fetch_is_felt_whole_and_in_order_so_is_a_load() {
     assert_eq!(in_order.now, 45);
 }
 
-/// One instruction at a time, with a plain list of loads.
+/// One instruction and one tick of waiting at a time, with a plain list of loads.
 struct Naive {
+    rob: u64,
+    mshrs: usize,
     now: u64,
     instructions: u64,
-    loads: Vec<(u64, u64)>,
-    mshrs: Vec<u64>,
+    loads: Vec<Load>,
+    /// When each register that is taken becomes free.
+    taken: Vec<u64>,
+    stalls: Stalls,
+}
+
+struct Load {
+    full_at: u64,
+    /// The translation is there, and then the line.
+    translated: u64,
+    done: u64,
+}
+
+impl Naive {
+    fn instruction(&mut self) {
+        self.instructions += 1;
+        self.now += 1;
+        self.wait_for_full();
+    }
+
+    /// Waits for the loads behind which the buffer is full.
+    fn wait_for_full(&mut self) {
+        while (self.loads.first()).is_some_and(|load| load.full_at <= self.instructions) {
+            self.wait_for_oldest();
+        }
+    }
+
+    fn wait_for_oldest(&mut self) {
+        let load = self.loads.remove(0);
+        while self.now < load.done {
+            match self.now < load.translated {
+                true => self.stalls.data_translation += 1,
+                false => self.stalls.data_cache += 1,
+            }
+            self.now += 1;
+        }
+    }
+
+    fn fetch(&mut self, translation: u64, cache: u64) {
+        for _ in 0..translation {
+            self.now += 1;
+            self.stalls.fetch_translation += 1;
+        }
+        for _ in 0..cache {
+            self.now += 1;
+            self.stalls.fetch_cache += 1;
+        }
+    }
+
+    fn data(&mut self, translation: u64, cache: u64, load: bool) {
+        if cache > 0 {
+            self.taken.retain(|&free| free > self.now);
+            while self.taken.len() == self.mshrs {
+                self.now += 1;
+                self.stalls.data_cache += 1;
+                self.taken.retain(|&free| free > self.now);
+            }
+            self.taken.push(self.now + translation + cache);
+        }
+        let translated = self.now + translation;
+        let done = translated + if load { cache } else { 0 };
+        if done > self.now {
+            // So many are remembered and no more.
+            if self.loads.len() == 256 {
+                self.wait_for_oldest();
+            }
+            let full_at = self.instructions + self.rob;
+            self.loads.push(Load {
+                full_at,
+                translated,
+                done,
+            });
+            self.wait_for_full();
+        }
+    }
 }
 
 #[test]
 fn random_programs_agree_with_one_instruction_at_a_time() {
-    for (seed, rob, mshrs) in [(1, 16, 4), (2, 128, 16), (3, 1, 1), (4, 40, 2)] {
+    // The last runs so few instructions between its loads that more are under way than the queue
+    // holds.
+    for (seed, rob, mshrs, most) in [
+        (1, 16, 4, 12),
+        (2, 128, 16, 12),
+        (3, 1, 1, 12),
+        (4, 40, 2, 12),
+        (5, 0, 2, 12),
+        (6, 4000, 64, 2),
+    ] {
         let mut clock = Clock::new(rob, mshrs, 1);
-        let (now, instructions) = (0, 0);
         let mut naive = Naive {
-            now,
-            instructions,
+            rob,
+            mshrs,
+            now: 0,
+            instructions: 0,
             loads: Vec::new(),
-            mshrs: Vec::new(),
+            taken: Vec::new(),
+            stalls: Stalls::default(),
         };
         let mut dice = Dice::new(seed);
+        let mut longest = 0;
         for step in 0..400_000 {
-            let count = dice.below(12);
+            let count = dice.below(most);
             clock.advance(count);
             for _ in 0..count {
-                naive.instructions += 1;
-                naive.now += 1;
-                while let Some(&(full_at, done)) = naive.loads.first() {
-                    if full_at > naive.instructions {
-                        break;
-                    }
-                    naive.now = naive.now.max(done);
-                    naive.loads.remove(0);
-                }
+                naive.instruction();
             }
-            if dice.below(4) == 0 {
-                let (translation, cache) = (dice.below(3) * 20, dice.below(3) * 70);
-                let load = dice.below(3) != 0;
-                clock.data(translation, cache, load);
-                if cache > 0 {
-                    naive.mshrs.retain(|&free| free > naive.now);
-                    if naive.mshrs.len() == mshrs {
-                        naive.mshrs.sort_unstable();
-                        naive.now = naive.mshrs.remove(0);
+            let (translation, cache) = (dice.below(3) * 20, dice.below(3) * 70);
+            match dice.below(1000) {
+                0..250 => {
+                    let load = dice.below(3) != 0;
+                    clock.data(translation, cache, load);
+                    naive.data(translation, cache, load);
+                }
+                250..300 => {
+                    clock.fetch(translation, cache);
+                    naive.fetch(translation, cache);
+                }
+                300 => {
+                    clock.drain();
+                    while !naive.loads.is_empty() {
+                        naive.wait_for_oldest();
                     }
-                    naive.mshrs.push(naive.now + translation + cache);
                 }
-                let felt = translation + if load { cache } else { 0 };
-                if felt > 0 {
-                    naive
-                        .loads
-                        .push((naive.instructions + rob, naive.now + felt));
-                }
+                _ => {}
             }
+            longest = longest.max(naive.loads.len());
             assert_eq!(
-                (clock.now, clock.instructions),
-                (naive.now, naive.instructions),
+                (clock.now, clock.instructions, clock.stalls()),
+                (naive.now, naive.instructions, naive.stalls),
                 "{step}"
             );
         }
         let stalls = clock.stalls();
-        let stalled = stalls.data_cache + stalls.data_translation;
-        assert_eq!(clock.now, clock.instructions + stalled);
+        let data = stalls.data_cache + stalls.data_translation;
+        let fetch = stalls.fetch_cache + stalls.fetch_translation;
+        assert_eq!(clock.now, clock.instructions + data + fetch);
+        // All of it happened.
+        assert!(stalls.data_translation > 0 && stalls.data_cache > 0);
+        assert!(stalls.fetch_translation > 0 && stalls.fetch_cache > 0);
+        assert_eq!(longest == 256, rob == 4000, "{longest}");
     }
 }
 
