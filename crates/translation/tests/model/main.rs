@@ -11,4 +11,6 @@ mod naive;
 mod os;
 mod processes;
 mod properties;
+#[path = "../../src/tests/sets.rs"]
+mod sets;
 mod traces;

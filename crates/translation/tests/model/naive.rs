@@ -2,10 +2,13 @@
 //! The whole way of an access through TLBs, walk caches and MaskPages against a machine written as
 //! plainly as can be: lists that are searched from end to end, no fast path, no packed tags. After
 //! each of millions of random steps every counter of TLBs, walks and BabelFish is the same. (What
-//! caches and clocks do has references of its own in `src/tests/`.)
+//! caches and clocks do has references of its own in `src/tests/`.) The conventional machine comes
+//! in the shapes of all built-in ones, BabelFish in Table I's.
 
 use crate::os::{GLOBAL, OR_PC, OWNED, Os, PS, RO, RW, context};
 use crate::properties::{CORES, Dice, Kind, Shared, World, address, cases};
+use crate::sets::Sets;
+use crate::sets::Turn::{self, Fifo, Lru, Plru, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use translation::machine::Fault;
@@ -14,60 +17,122 @@ use translation::{
     Segment, Sink,
 };
 
-/// Small arrays, so that everything is pushed out all the time: as the description has them...
-const ARRAYS: &str = r#"
-[[tlb]]
-level = 1
-side = "fetch"
-pages = ["4K"]
-entries = 4
-ways = 2
-cycles = 1
+/// One array: level, side, page sizes as powers of two, entries, ways, which way goes.
+type Array = (usize, &'static str, &'static [u32], usize, usize, Turn);
 
-[[tlb]]
-level = 1
-side = "data"
-pages = ["4K"]
-entries = 8
-ways = 2
-cycles = 1
+/// What TLBs and walk caches a machine has. All arrays are small, so that everything is pushed out
+/// all the time.
+struct Shape {
+    arrays: &'static [Array],
+    /// Whether by virtual address; entries and ways of each level, which way goes.
+    walk_cache: Option<(bool, usize, usize, Turn)>,
+    /// Entries have no tag: a switch drops all but global ones.
+    tagless: bool,
+    /// The first level is emptied at each switch.
+    flushed: bool,
+}
 
-[[tlb]]
-level = 1
-side = "data"
-pages = ["2M"]
-entries = 2
-ways = "full"
-cycles = 1
+/// Split by page size, walk caches by physical address: Table I in small.
+const TABLE_I: Shape = Shape {
+    arrays: &[
+        (1, "fetch", &[12], 4, 2, Lru),
+        (1, "data", &[12], 8, 2, Lru),
+        (1, "data", &[21], 2, 2, Lru),
+        (2, "both", &[12], 24, 6, Lru),
+        (2, "both", &[21], 4, 2, Lru),
+    ],
+    walk_cache: Some((false, 4, 2, Lru)),
+    tagless: false,
+    flushed: false,
+};
 
-[[tlb]]
-level = 2
-side = "both"
-pages = ["4K"]
-entries = 24
-ways = 6
-cycles = 10
+/// The other built-in machines in small, and policies that none of them has.
+const OTHERS: [(&str, Shape); 4] = [
+    (
+        "zen4",
+        Shape {
+            arrays: &[
+                (1, "fetch", &[12, 21, 30], 6, 6, Lru),
+                (1, "data", &[12, 21, 30], 8, 8, Lru),
+                (2, "fetch", &[12, 21], 16, 4, Lru),
+                (2, "data", &[12, 21], 24, 6, Lru),
+            ],
+            walk_cache: Some((true, 4, 4, Lru)),
+            ..TABLE_I
+        },
+    ),
+    (
+        "cortex-a9",
+        Shape {
+            arrays: &[
+                (1, "fetch", &[12, 21], 6, 6, Fifo),
+                (1, "data", &[12, 21], 6, 6, Fifo),
+                (2, "both", &[12, 21], 16, 2, Lru),
+            ],
+            walk_cache: None,
+            flushed: true,
+            ..TABLE_I
+        },
+    ),
+    (
+        "pentium4",
+        Shape {
+            arrays: &[
+                (1, "fetch", &[12], 16, 4, Lru),
+                (1, "data", &[12, 21], 12, 12, Lru),
+            ],
+            walk_cache: None,
+            tagless: true,
+            ..TABLE_I
+        },
+    ),
+    (
+        "plru and random",
+        Shape {
+            arrays: &[
+                (1, "fetch", &[12], 4, 4, Random),
+                (1, "data", &[12], 8, 4, Plru),
+                (1, "data", &[21], 3, 3, Random),
+                (2, "fetch", &[12, 21], 16, 8, Plru),
+                (2, "data", &[12, 21], 24, 3, Random),
+            ],
+            walk_cache: Some((true, 4, 2, Plru)),
+            ..TABLE_I
+        },
+    ),
+];
 
-[[tlb]]
-level = 2
-side = "both"
-pages = ["2M"]
-entries = 4
-ways = 2
-cycles = 10
-
-[walk_cache]
-tag = "physical"
-entries = 4
-ways = 2
-cycles = 1
-"#;
-
-/// ... and as the reference does: page size, sets, ways.
-type Shape = (u32, u64, usize);
-const FETCH: &[Shape] = &[(12, 2, 2)];
-const DATA: &[Shape] = &[(12, 4, 2), (21, 1, 2)];
-const SECOND: &[Shape] = &[(12, 4, 6), (21, 2, 2)];
+/// As the description has it.
+fn described(shape: &Shape) -> String {
+    let quoted = |turn: Turn| format!("\"{turn:?}\"").to_lowercase();
+    let mut text = String::new();
+    for &(level, side, sizes, entries, ways, turn) in shape.arrays {
+        let size = |shift: &u32| match shift {
+            12 => "4K",
+            21 => "2M",
+            _ => "1G",
+        };
+        let sizes: Vec<_> = sizes.iter().map(size).collect();
+        let cycles = if level == 1 { 1 } else { 10 };
+        let (flushed, turn) = (shape.flushed && level == 1, quoted(turn));
+        text += &format!(
+            "[[tlb]]\nlevel = {level}\nside = \"{side}\"\npages = {sizes:?}\n\
+             entries = {entries}\nways = {ways}\ncycles = {cycles}\n\
+             replacement = {turn}\nflushed_on_switch = {flushed}\n"
+        );
+    }
+    if let Some((by_address, entries, ways, turn)) = shape.walk_cache {
+        let (tag, turn) = (
+            ["physical", "virtual"][usize::from(by_address)],
+            quoted(turn),
+        );
+        text += &format!(
+            "[walk_cache]\ntag = \"{tag}\"\nentries = {entries}\nways = {ways}\n\
+             cycles = 1\nreplacement = {turn}\n"
+        );
+    }
+    text
+}
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -85,74 +150,88 @@ struct Entry {
     shared: bool,
     owned: bool,
     mask: Option<u32>,
-    used: u64,
 }
 
-/// Arrays of ways; a way's set is the page's number modulo the sets.
+/// The arrays that one level has for one side, or for both. A page's set is its number modulo the
+/// sets.
 struct Level {
-    arrays: Vec<(Shape, Vec<Vec<Option<Entry>>>)>,
+    arrays: Vec<(&'static [u32], Sets<Entry>)>,
 }
+
+/// Where an entry is: array, set and way.
+type Place = (usize, usize, usize);
 
 impl Level {
-    fn new(shapes: &[Shape]) -> Self {
-        let empty = |&(shift, sets, ways): &Shape| {
-            ((shift, sets, ways), vec![vec![None; ways]; sets as usize])
-        };
+    fn new(shape: &Shape, level: usize, side: &str) -> Self {
+        let mine = shape.arrays.iter().filter(|array| array.0 == level);
         Self {
-            arrays: shapes.iter().map(empty).collect(),
+            arrays: mine
+                .filter(|array| array.1 == side)
+                .map(|&(_, _, sizes, entries, ways, turn)| (sizes, Sets::new(entries, ways, turn)))
+                .collect(),
         }
     }
 
-    /// The ways where the page of an address may be, in order.
-    fn ways(&mut self, vaddr: u64) -> impl Iterator<Item = &mut Option<Entry>> {
-        self.arrays
-            .iter_mut()
-            .flat_map(move |((shift, sets, _), array)| {
-                array[((vaddr >> *shift) % *sets) as usize].iter_mut()
-            })
-            .filter(move |way| way.is_some_and(|e| vaddr >> e.shift == e.page >> e.shift))
+    /// Where entries of the page of an address are, in order.
+    fn places(&self, vaddr: u64) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (number, (sizes, array)) in self.arrays.iter().enumerate() {
+            for &shift in *sizes {
+                let set = array.set_of(vaddr >> shift);
+                for (way, held) in array.ways[set].iter().enumerate() {
+                    let mine = held.filter(|entry| entry.shift == shift);
+                    if mine.is_some_and(|entry| vaddr >> shift == entry.page >> shift) {
+                        places.push((number, set, way));
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    fn way(&mut self, (array, set, way): Place) -> &mut Option<Entry> {
+        self.arrays[array].1.way(set, way)
+    }
+
+    fn used(&mut self, (array, set, way): Place) {
+        self.arrays[array].1.used(set, way);
     }
 
     fn insert(&mut self, mut entry: Entry, vaddr: u64) {
-        let sizes = self.arrays.iter().map(|((shift, ..), _)| *shift);
-        let fits = sizes.filter(|&shift| shift <= entry.shift).max().unwrap();
+        let sizes = self.arrays.iter().flat_map(|(sizes, _)| *sizes);
+        let fits = *sizes.filter(|&&shift| shift <= entry.shift).max().unwrap();
         let page = vaddr >> fits << fits;
         entry.frame += page - entry.page;
         (entry.page, entry.shift) = (page, fits);
-        let ((_, sets, _), array) = self
-            .arrays
-            .iter_mut()
-            .find(|((shift, ..), _)| *shift == fits)
-            .unwrap();
-        let set = &mut array[((page >> fits) % *sets) as usize];
-        let age = |way: &Option<Entry>| way.map_or(0, |entry| entry.used + 1);
-        *set.iter_mut().min_by_key(|way| age(way)).unwrap() = Some(entry);
+        let mut arrays = self.arrays.iter_mut();
+        let (_, array) = arrays.find(|(sizes, _)| sizes.contains(&fits)).unwrap();
+        array.put(array.set_of(page >> fits), entry);
     }
 
     fn remove_if(&mut self, which: impl Fn(&Entry) -> bool) -> u64 {
-        let mut removed = 0;
-        for way in self
-            .arrays
-            .iter_mut()
-            .flat_map(|(_, sets)| sets)
-            .flat_map(|set| set.iter_mut())
-        {
-            if way.is_some_and(|entry| which(&entry)) {
-                *way = None;
-                removed += 1;
-            }
-        }
-        removed
+        let arrays = self.arrays.iter_mut();
+        arrays.map(|(_, array)| array.remove_if(&which)).sum()
     }
 }
 
 struct NaiveCore {
-    /// Fetch, data, second level.
-    levels: [Level; 3],
-    /// By level of the tables the entries' addresses in two sets, the longest unused first.
-    walk_cache: BTreeMap<(u32, u64), Vec<u64>>,
+    /// Fetch, data, and what there is of a second level: one for both, or again two.
+    levels: Vec<Level>,
+    /// By level of the tables: entries by their addresses, or prefixes of virtual addresses with the
+    /// space that they are of.
+    walk_cache: BTreeMap<u32, Sets<(u64, usize)>>,
     space: usize,
+    /// It has had a context.
+    began: bool,
     counters: Counters,
+}
+
+impl NaiveCore {
+    fn drop_walk_cache(&mut self) {
+        for cache in self.walk_cache.values_mut() {
+            cache.remove_if(|_| true);
+        }
+    }
 }
 
 /// One MaskPage (ISCA'20 Figure 13): all that a cohort has in 1 GB.
@@ -173,6 +252,7 @@ enum Fish {
 }
 
 struct Naive {
+    shape: &'static Shape,
     fish: Fish,
     pc_bits: usize,
     memory: Shared,
@@ -182,7 +262,6 @@ struct Naive {
     /// Its segments, if they lie elsewhere than its cohort's.
     segments: BTreeMap<usize, Vec<Segment>>,
     mask_pages: BTreeMap<(u32, u64), MaskPage>,
-    now: u64,
 }
 
 enum Looked {
@@ -192,14 +271,29 @@ enum Looked {
 }
 
 impl Naive {
-    fn new(fish: Fish, pc_bits: usize, memory: Shared) -> Self {
+    fn new(shape: &'static Shape, fish: Fish, pc_bits: usize, memory: Shared) -> Self {
+        let sides = [
+            (1, "fetch"),
+            (1, "data"),
+            (2, "both"),
+            (2, "fetch"),
+            (2, "data"),
+        ];
+        let level = |(level, side)| Level::new(shape, level, side);
+        let there = |level: &Level| !level.arrays.is_empty();
         let core = || NaiveCore {
-            levels: [FETCH, DATA, SECOND].map(Level::new),
-            walk_cache: BTreeMap::new(),
+            levels: sides.map(level).into_iter().filter(there).collect(),
+            walk_cache: (shape.walk_cache.iter())
+                .flat_map(|&(_, entries, ways, turn)| {
+                    [39, 30, 21].map(|shift| (shift, Sets::new(entries, ways, turn)))
+                })
+                .collect(),
             space: 0,
+            began: false,
             counters: Counters::default(),
         };
         Self {
+            shape,
             fish,
             pc_bits,
             memory,
@@ -207,7 +301,6 @@ impl Naive {
             spaces: Vec::new(),
             segments: BTreeMap::new(),
             mask_pages: BTreeMap::new(),
-            now: 0,
         }
     }
 
@@ -233,7 +326,16 @@ impl Naive {
     }
 
     fn shares(&self, level: usize) -> bool {
-        self.fish == Fish::Sw || self.fish == Fish::Hw && level == 2
+        self.fish == Fish::Sw || self.fish == Fish::Hw && level >= 2
+    }
+
+    /// The second level of a side.
+    fn second(&self, core: usize, side: usize) -> Option<usize> {
+        match self.cores[core].levels.len() {
+            2 => None,
+            3 => Some(2),
+            _ => Some(2 + side),
+        }
     }
 
     fn look(
@@ -246,7 +348,6 @@ impl Naive {
     ) -> Looked {
         let side = usize::from(kind != AccessKind::Fetch);
         let shared_level = self.shares(level);
-        self.now += 1;
         let this = &mut self.cores[core];
         let (space, cohort) = (this.space, self.spaces[this.space].1);
         let key = (cohort, vaddr >> 30);
@@ -255,8 +356,8 @@ impl Naive {
             .get(&key)
             .and_then(|page| page.pid_list.iter().position(|&pid| pid == Some(space)));
         let (mut long, mut result) = (false, Looked::Nothing);
-        for way in this.levels[level].ways(vaddr) {
-            let Some(mut entry) = *way else { continue };
+        for way in this.levels[level].places(vaddr) {
+            let entry = this.levels[level].way(way).unwrap();
             let fish = shared_level && !entry.global;
             // Figure 8, 1: VPN and CCID; without BabelFish VPN and PCID.
             if fish && entry.cohort != cohort || !fish && !entry.global && entry.space != space {
@@ -278,14 +379,13 @@ impl Naive {
             let allowed = kind != AccessKind::Write || entry.writable;
             let found = entry.frame + (vaddr - entry.page);
             if given.is_some_and(|paddr| paddr != found || !allowed) {
-                *way = None;
+                *this.levels[level].way(way) = None;
                 this.counters.stale += 1;
                 continue;
             }
             // 5 and 6.
             result = if allowed {
-                entry.used = self.now;
-                *way = Some(entry);
+                this.levels[level].used(way);
                 Looked::Hit(entry)
             } else if fish && !entry.owned {
                 Looked::Refused(Fault::CopyOnWrite)
@@ -294,9 +394,9 @@ impl Naive {
             };
             break;
         }
-        this.counters.babelfish.long_accesses += u64::from(long && level == 2);
+        this.counters.babelfish.long_accesses += u64::from(long && level >= 2);
         if let Looked::Hit(entry) = &result {
-            let counters = &mut this.counters.tlb[usize::from(level == 2)][side][entry.class];
+            let counters = &mut this.counters.tlb[usize::from(level >= 2)][side][entry.class];
             counters.hits += 1;
             let other = entry.space != space;
             counters.global_hits += u64::from(other && entry.global);
@@ -320,7 +420,10 @@ impl Naive {
             Looked::Nothing => {}
         }
         let there = self.there(self.cores[core].space, vaddr);
-        match self.look(core, 2, kind, there, given) {
+        let Some(second) = self.second(core, side) else {
+            return self.walk(core, kind, vaddr, there);
+        };
+        match self.look(core, second, kind, there, given) {
             Looked::Hit(mut entry) => {
                 self.cores[core].counters.tlb[0][side][entry.class].misses += 1;
                 entry.space = self.cores[core].space;
@@ -337,7 +440,6 @@ impl Naive {
     fn fill(&mut self, core: usize, level: usize, mut entry: Entry, vaddr: u64, there: u64) {
         entry.page = entry.page.wrapping_sub(there.wrapping_sub(vaddr));
         entry.shared = self.shares(level);
-        entry.used = self.now;
         self.cores[core].levels[level].insert(entry, vaddr);
     }
 
@@ -374,7 +476,6 @@ impl Naive {
             shared: false,
             owned: false,
             mask: None,
-            used: 0,
         });
         // BabelFish's bits in the entry above the leaf.
         let mut page = page;
@@ -392,46 +493,81 @@ impl Naive {
                 }
             }
         }
-        let this = &mut self.cores[core];
-        let counters = &mut this.counters;
+        let second = self.second(core, side);
+        let counters = &mut self.cores[core].counters;
         let class = page.map_or(0, |page| page.class);
         counters.tlb[0][side][class].misses += 1;
-        counters.tlb[1][side][class].misses += 1;
+        counters.tlb[1][side][class].misses += u64::from(second.is_some());
         counters.walk.walks += 1;
         counters.walk.fetch_walks += u64::from(kind == AccessKind::Fetch);
         counters.walk.mask_pages += u64::from(mask_read);
-        // "Once the PWC has missed, it will not be accessed again in this page walk."
-        let last = read.len() - 1;
-        let mut missed = false;
-        for (number, &(shift, slot)) in read.iter().enumerate() {
-            let level = (48 - shift as usize) / 9;
-            let set = this.walk_cache.entry((shift, slot / 8 % 2)).or_default();
-            let cached = shift != 12 && set.contains(&slot);
-            if !missed && cached {
-                counters.walk.cached[level] += 1;
-                set.retain(|&held| held != slot);
-                set.push(slot);
-                continue;
-            }
-            if !missed && shift != 12 {
-                missed = true;
-                counters.walk.cache_misses += 1;
-            }
-            counters.walk.references[level] += 1;
-            if number < last && !set.contains(&slot) {
-                if set.len() == 2 {
-                    set.remove(0);
-                }
-                set.push(slot);
-            }
-        }
+        self.read_tables(core, vaddr, &read);
         let page = page.ok_or(Fault::NotPresent)?;
         if kind == AccessKind::Write && !page.writable {
             return Err(Fault::Protection);
         }
-        self.fill(core, 2, page, vaddr, vaddr);
+        if let Some(second) = second {
+            self.fill(core, second, page, vaddr, vaddr);
+        }
         self.fill(core, side, page, own, vaddr);
         Ok(page.frame + (vaddr - page.page))
+    }
+
+    /// The walk caches' part of a walk, and the entries that it reads: what each covers of the
+    /// address, and where it is.
+    fn read_tables(&mut self, core: usize, vaddr: u64, read: &[(u32, u64)]) {
+        let level = |shift: u32| (48 - shift as usize) / 9;
+        let this = &mut self.cores[core];
+        let (counters, space) = (&mut this.counters.walk, this.space);
+        let mut from = 0;
+        if let Some((by_address, ..)) = self.shape.walk_cache {
+            // The set's number, and what is looked for in it.
+            let key = |shift: u32, slot: u64| match by_address {
+                true => (vaddr >> shift, (vaddr >> shift, space)),
+                false => (slot / 8, (slot / 8, 0)),
+            };
+            // The last level has no walk cache.
+            let above = read.iter().filter(|(shift, _)| *shift > 12).count();
+            let cached: Vec<_> = read[..above]
+                .iter()
+                .map(|&(shift, slot)| {
+                    let ((number, key), cache) = (key(shift, slot), &this.walk_cache[&shift]);
+                    let set = cache.set_of(number);
+                    cache.find(set, |held| *held == key).map(|way| (set, way))
+                })
+                .collect();
+            from = match by_address {
+                // "The longest prefix that is there is taken at once": the deepest level.
+                true => cached
+                    .iter()
+                    .rposition(Option::is_some)
+                    .map_or(0, |at| at + 1),
+                // "Once the PWC has missed, it will not be accessed again in this page walk."
+                false => cached.iter().take_while(|way| way.is_some()).count(),
+            };
+            for (number, &(shift, _)) in read.iter().enumerate().take(from) {
+                if by_address && number + 1 < from {
+                    continue;
+                }
+                let (set, way) = cached[number].unwrap();
+                this.walk_cache.get_mut(&shift).unwrap().used(set, way);
+                counters.cached[level(shift)] += 1;
+            }
+            let missed = if by_address { from == 0 } else { from < above };
+            counters.cache_misses += u64::from(missed);
+            // What was read and points to a table is cached.
+            for &(shift, slot) in &read[from.min(read.len() - 1)..read.len() - 1] {
+                let (number, key) = key(shift, slot);
+                let cache = this.walk_cache.get_mut(&shift).unwrap();
+                let set = cache.set_of(number);
+                if cache.find(set, |held| *held == key).is_none() {
+                    cache.put(set, key);
+                }
+            }
+        }
+        for &(shift, _) in &read[from..] {
+            counters.references[level(shift)] += 1;
+        }
     }
 
     /// Drops entries of a core and its walk cache.
@@ -440,19 +576,20 @@ impl Naive {
         for level in &mut this.levels {
             this.counters.invalidated += level.remove_if(&which);
         }
-        this.walk_cache.clear();
+        this.drop_walk_cache();
     }
 
     /// The same for one address of the process that runs on the core.
     fn drop_page(&mut self, core: usize, vaddr: u64, which: impl Fn(&Entry) -> bool) {
         let there = self.there(self.cores[core].space, vaddr);
         let this = &mut self.cores[core];
-        for (level, vaddr) in this.levels.iter_mut().zip([vaddr, vaddr, there]) {
+        let addresses = [vaddr, vaddr, there, there];
+        for (level, vaddr) in this.levels.iter_mut().zip(addresses) {
             this.counters.invalidated += level.remove_if(|entry| {
                 entry.page >> entry.shift == vaddr >> entry.shift && which(entry)
             });
         }
-        this.walk_cache.clear();
+        this.drop_walk_cache();
     }
 
     /// What an address space brought in, on all cores.
@@ -496,7 +633,26 @@ impl Sink for Naive {
     fn fault_done(&mut self, _: usize) {}
 
     fn set_context(&mut self, core: usize, context: Context) {
-        self.cores[core].space = self.space(context.root);
+        let space = self.space(context.root);
+        let this = &mut self.cores[core];
+        if this.space == space && this.began {
+            return;
+        }
+        (this.space, this.began) = (space, true);
+        this.counters.context_switches += 1;
+        let mut dropped = 0;
+        if self.shape.tagless {
+            let levels = this.levels.iter_mut();
+            dropped += levels
+                .map(|level| level.remove_if(|e| !e.global))
+                .sum::<u64>();
+            this.drop_walk_cache();
+        }
+        if self.shape.flushed {
+            let first = this.levels[..2].iter_mut();
+            dropped += first.map(|level| level.remove_if(|_| true)).sum::<u64>();
+        }
+        this.counters.switched_out += dropped;
     }
 
     fn set_identity(&mut self, root: u64, identity: Identity) {
@@ -657,6 +813,7 @@ impl Both {
                     (walk.walks, walk.fetch_walks, walk.mask_pages),
                     (walk.references, walk.cached, walk.cache_misses),
                     (c.invalidated, c.stale, c.unexplained),
+                    (c.context_switches, c.switched_out),
                     (c.babelfish.long_accesses, c.babelfish.owned_refusals),
                     c.babelfish.private_refusals,
                 )
@@ -672,8 +829,21 @@ impl Both {
     }
 }
 
-fn model(base: &str, fish: &str) -> Model {
-    let text = format!("name = \"small\"\nabout = \"\"\nbase = \"{base}\"\n{ARRAYS}{fish}");
+fn model(base: &str, shape: &Shape, fish: &str) -> Model {
+    let tag = if shape.tagless {
+        "none"
+    } else {
+        "address-space"
+    };
+    let without: &[&str] = match shape.walk_cache {
+        Some(_) => &[],
+        None => &["walk_cache"],
+    };
+    let arrays = described(shape);
+    let text = format!(
+        "name = \"small\"\nabout = \"\"\nbase = \"{base}\"\nwithout = {without:?}\n\
+         tag = \"{tag}\"\n{arrays}{fish}"
+    );
     Model::parse("small", &text).unwrap()
 }
 
@@ -681,12 +851,12 @@ const SPACES: usize = 5;
 
 /// A conventional machine: pages of both sizes, global ones, entries that go stale, and every kind of
 /// invalidation.
-fn conventional(seed: u64, steps: usize) -> Counters {
+fn conventional(shape: &'static Shape, seed: u64, steps: usize) -> Counters {
     let memory = Shared::default();
     *memory.0.borrow_mut() = Os::new();
     let mut both = Both {
-        machine: Machine::new(&model("baseline", ""), CORES, memory.clone()).unwrap(),
-        naive: Naive::new(Fish::No, 0, memory.clone()),
+        machine: Machine::new(&model("baseline", shape, ""), CORES, memory.clone()).unwrap(),
+        naive: Naive::new(shape, Fish::No, 0, memory.clone()),
     };
     let roots: Vec<u64> = (0..SPACES).map(|_| memory.0.borrow_mut().table()).collect();
     // Region 0 is global and the same for all, region 1 has small pages, region 2 large ones.
@@ -804,8 +974,8 @@ fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
     );
     let mut world = World::new(Kind::Paper);
     let mut both = Both {
-        machine: Machine::new(&model(base, &bits), CORES, world.memory.clone()).unwrap(),
-        naive: Naive::new(fish, pc_bits, world.memory.clone()),
+        machine: Machine::new(&model(base, &TABLE_I, &bits), CORES, world.memory.clone()).unwrap(),
+        naive: Naive::new(&TABLE_I, fish, pc_bits, world.memory.clone()),
     };
     world.boot(&mut both);
     let mut dice = Dice(seed | 1);
@@ -879,13 +1049,42 @@ fn babelfish(fish: Fish, pc_bits: usize, seed: u64, steps: usize) -> Counters {
 #[test]
 fn a_million_steps_of_a_conventional_machine_count_as_lists_do() {
     for seed in 1..5 {
-        let sum = conventional(seed * 101, 250_000);
+        let sum = conventional(&TABLE_I, seed * 101, 250_000);
         // All of it happened.
         assert!(sum.stale > 1000 && sum.invalidated > 10_000 && sum.walk.walks > 10_000);
         for size in 0..2 {
             assert!(sum.tlb[0][1][size].hits > 1000 && sum.tlb[1][0][size].hits > 1000);
             assert!(sum.tlb[1][1][size].global_hits > 0 || size == 1);
         }
+    }
+}
+
+#[test]
+fn the_other_built_in_machines_count_as_lists_do() {
+    for (name, shape) in &OTHERS {
+        let sum = conventional(shape, 7, 150_000);
+        // All of it happened.
+        let counts = [
+            sum.stale,
+            sum.invalidated,
+            sum.walk.walks,
+            sum.context_switches,
+        ];
+        assert!(
+            counts.iter().all(|&count| count > 500),
+            "{name}: {counts:?}"
+        );
+        let switches_drop = shape.tagless || shape.flushed;
+        assert_eq!(sum.switched_out > 500, switches_drop, "{name}");
+        let second = shape.arrays.iter().any(|array| array.0 == 2);
+        // Code in large pages is held in so many pieces that few are met again.
+        for (side, size) in [(0, 0), (1, 0), (1, 1)] {
+            let hits = [0, 1].map(|level| sum.tlb[level][side][size].hits);
+            assert!(hits[0] > 100, "{name}: {hits:?}");
+            assert_eq!(hits[1] > 100, second, "{name}: {hits:?}");
+        }
+        let cached = sum.walk.cached[1..4].iter().all(|&hits| hits > 100);
+        assert_eq!(cached, shape.walk_cache.is_some(), "{name}: {:?}", sum.walk);
     }
 }
 
@@ -921,6 +1120,9 @@ proptest! {
     #[test]
     fn any_short_run_counts_as_lists_do(seed in any::<u64>(), bits in 1usize..6, sw in any::<bool>()) {
         babelfish(if sw { Fish::Sw } else { Fish::Hw }, bits, seed, 3_000);
-        conventional(seed, 3_000);
+        conventional(&TABLE_I, seed, 3_000);
+        for (_, shape) in &OTHERS {
+            conventional(shape, seed, 1_000);
+        }
     }
 }
