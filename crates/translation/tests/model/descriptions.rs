@@ -228,6 +228,25 @@ fn the_older_platforms_are_their_papers() {
 }
 
 #[test]
+fn the_example_in_the_documentation_works_as_it_stands() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let (_, section) = docs.split_once("\n## Add a TLB design\n").unwrap();
+    let indented = |line: &&str| line.is_empty() || line.starts_with("    ");
+    let lines = section.lines().skip_while(|line| !line.starts_with("    "));
+    let example: Vec<&str> = lines.take_while(indented).collect();
+    let half = Model::parse("half-l2", &example.join("\n")).unwrap();
+    let baseline = Model::builtin("baseline").unwrap();
+    assert_eq!(half.name, "half-l2");
+    // What it says of itself: half the second level, the rest as it was.
+    assert_eq!(tlbs(&half)[..4], tlbs(&baseline)[..4]);
+    for (less, more) in tlbs(&half)[4..].iter().zip(&tlbs(&baseline)[4..]) {
+        assert_eq!((less.3 * 2, less.4), (more.3, more.4));
+    }
+    assert_eq!((half.tlb.len(), &half.cache), (7, &baseline.cache));
+}
+
+#[test]
 fn a_bad_description_is_refused_with_its_reason() {
     let good = Model::builtin_text("babelfish-isca20").unwrap();
     for (from, to, says) in [
