@@ -6,10 +6,13 @@
  * runs on a pristine kernel and on ours, and the least of many rounds is
  * compared: under instruction counting it is the path without interrupts.
  *
- *   off-cost [--rounds N] [--touched SIZE] [--regions N] [--only OPERATION]
+ *   off-cost [--rounds N] [--touched SIZE] [--regions N] [--only OPERATION] [--orders]
  *
  * --only runs one operation, which shows in what functions its instructions are when
  * an emulator counts them.
+ *
+ * With --orders a region has had a page size of its own before, so that the kernel
+ * looks for those of all others from then on.
  *
  *   off-cost --ksmd
  *
@@ -19,6 +22,7 @@
  */
 #include "measure.h"
 #include <dirent.h>
+#include "../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define MAX_ROUNDS 400
 /* Pages of the regions that a round maps, touches, protects and unmaps. */
@@ -401,12 +405,23 @@ static void add_regions(int n)
 	}
 }
 
+/* One region of this machine gets pages of 64 KB. */
+static void ask_for_an_order(void)
+{
+	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED || madvise(p, PAGE, MADV_ORDER | 4 << MADV_ORDER_SHIFT))
+		die_errno("madvise");
+	munmap(p, PAGE);
+}
+
 int main(int argc, char **argv)
 {
 	struct context c = { .file_size = BATCH * PAGE };
 	size_t touched = MB(64);
 	int rounds = 60, regions = 300;
 	const char *only = NULL;
+	bool orders = false;
 	uint64_t *took;
 	char *p;
 
@@ -425,6 +440,8 @@ int main(int argc, char **argv)
 			regions = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--only") && more)
 			only = argv[++i];
+		else if (!strcmp(argv[i], "--orders"))
+			orders = true;
 		else
 			die("off-cost: what is %s?", argv[i]);
 	}
@@ -432,6 +449,8 @@ int main(int argc, char **argv)
 		die("off-cost: one to %d rounds", MAX_ROUNDS);
 
 	fixed_layout(argv);
+	if (orders)
+		ask_for_an_order();
 	c.self = "/proc/self/exe";
 	c.fd = memfd_create("off-cost", MFD_CLOEXEC);
 	if (c.fd < 0 || ftruncate(c.fd, c.file_size))
