@@ -60,13 +60,19 @@ impl<R: Read> Frames<R> {
     }
 
     fn fill(&mut self, buffer: &mut [u8], what: &'static str) -> Result<(), TraceError> {
-        self.input
-            .read_exact(buffer)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => TraceError::Truncated { at: self.at, what },
-                _ => error.into(),
-            })?;
-        self.at += buffer.len() as u64;
+        // `read_exact` does not say how much there was, so where the file ends.
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.input.read(&mut buffer[filled..]) {
+                Ok(0) => return Err(TraceError::Truncated { at: self.at, what }),
+                Ok(count) => {
+                    filled += count;
+                    self.at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 

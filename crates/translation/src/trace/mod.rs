@@ -48,7 +48,7 @@ pub enum TraceError {
     /// It ends before its end mark.
     #[error("the trace is truncated: it ends at byte {at}, {what}; record it anew")]
     Truncated {
-        /// Where.
+        /// Where: how many bytes there are.
         at: u64,
         /// In the middle of what.
         what: &'static str,
