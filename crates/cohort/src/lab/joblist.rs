@@ -20,6 +20,8 @@ pub enum Scheduler {
 
 /// The commands, below a job list's directory.
 const LIST: &str = "jobs.txt";
+/// Tasks of a Slurm array at most: sites that set no MaxArraySize refuse numbers above this.
+const TASKS: usize = 1_000;
 
 /// The part that job `number` writes; they count from 1.
 fn part(dir: &Path, number: usize) -> PathBuf {
@@ -109,15 +111,23 @@ pub fn write(
     Ok(match scheduler {
         Scheduler::Slurm => {
             let file = dir.join("jobs.sbatch");
+            let jobs = list.len();
             let text = format!(
                 "#!/bin/sh\n\
                  #SBATCH --job-name=cohort-sweep\n\
                  #SBATCH --array=1-{}\n\
                  #SBATCH --cpus-per-task=1\n\
-                 # Line N of jobs.txt is job N. When all are done: {merge}\n\
-                 command=$(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" {})\n\
-                 eval \"exec $command\"\n",
-                list.len(),
+                 # Line N of jobs.txt is job N. Task N does the jobs N, N + {TASKS} and so on, as an\n\
+                 # array has no more tasks. When all are done: {merge}\n\
+                 job=${{SLURM_ARRAY_TASK_ID:?start this with sbatch}}\n\
+                 status=0\n\
+                 while [ \"$job\" -le {jobs} ]; do\n    \
+                 # One that fails does not keep the others from their turn.\n    \
+                 command=$(sed -n \"${{job}}p\" {}) && eval \"$command\" || status=1\n    \
+                 job=$((job + {TASKS}))\n\
+                 done\n\
+                 exit $status\n",
+                jobs.min(TASKS),
                 quoted(&dir.join(LIST).display().to_string()),
             );
             files::write(&file, text.as_bytes())?;
@@ -188,22 +198,64 @@ mod tests {
         assert!(script.contains("#SBATCH --array=1-2\n"), "{script}");
         let lines = std::fs::read_to_string(dir.path().join("jobs.txt")).unwrap();
         assert_eq!(lines.lines().count(), 2);
-        // The script runs the line of its number: here with a program that only echoes.
-        let fake = lines.replace(
-            &std::env::current_exe().unwrap().display().to_string(),
-            "echo",
+        let (good, text) = task(dir.path(), "echo", 2);
+        assert!(
+            good && text.contains("core.rob=128") && text.contains("part-0002"),
+            "{text}"
         );
-        std::fs::write(dir.path().join("jobs.txt"), fake).unwrap();
+    }
+
+    /// A task of an array, with another program in the list's lines.
+    fn task(dir: &Path, program: &str, number: usize) -> (bool, String) {
+        let own = std::env::current_exe().unwrap().display().to_string();
+        let list = dir.join("jobs.txt");
+        let lines = std::fs::read_to_string(&list).unwrap();
+        std::fs::write(&list, lines.replace(&own, program)).unwrap();
         let output = Command::new("sh")
-            .arg(dir.path().join("jobs.sbatch"))
-            .env("SLURM_ARRAY_TASK_ID", "2")
+            .arg(dir.join("jobs.sbatch"))
+            .env("SLURM_ARRAY_TASK_ID", number.to_string())
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            text.contains("core.rob=128") && text.contains("part-0002"),
-            "{text}"
-        );
+        (output.status.success(), text)
+    }
+
+    #[test]
+    fn an_array_has_no_more_tasks_than_slurm_takes_and_they_do_all_jobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let values: Vec<_> = (1..=2_003).map(|n| n.to_string()).collect();
+        let vary = format!("core.rob={}", values.join(","));
+        let configurations = all(&["baseline".into()], &[vary.parse().unwrap()]);
+        let traces = [PathBuf::from("/t/a.trace")];
+        write(Scheduler::Slurm, &traces, &configurations, dir.path()).unwrap();
+        let script = std::fs::read_to_string(dir.path().join("jobs.sbatch")).unwrap();
+        assert!(script.contains("#SBATCH --array=1-1000\n"), "{script}");
+        for (number, jobs) in [
+            (3, vec!["0003", "1003", "2003"]),
+            (4, vec!["0004", "1004"]),
+            (1_000, vec!["1000", "2000"]),
+        ] {
+            let (good, text) = task(dir.path(), "echo", number);
+            let ends: Vec<_> = text
+                .lines()
+                .map(|line| &line[line.len() - "0003.json".len()..line.len() - ".json".len()])
+                .collect();
+            assert!(good && ends == jobs, "{number}: {text}");
+        }
+        // A job that fails fails its task, which does the others all the same.
+        let list = dir.path().join("jobs.txt");
+        let lines = std::fs::read_to_string(&list).unwrap();
+        std::fs::write(&list, lines.replacen("echo", "false", 3)).unwrap();
+        let (good, text) = task(dir.path(), "echo", 3);
+        assert!(!good && text.lines().count() == 2, "{text}");
+        // Nor is it a success without the list.
+        std::fs::remove_file(&list).unwrap();
+        let sh = Command::new("sh")
+            .arg(dir.path().join("jobs.sbatch"))
+            .env("SLURM_ARRAY_TASK_ID", "3")
+            .output()
+            .unwrap();
+        assert!(!sh.status.success());
     }
 
     #[test]
