@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A sweep as jobs of a scheduler: the lists are run as the scheduler would run them, and what their
-//! parts come to is what the same sweep gives on this machine alone.
+//! parts come to is what the same sweep gives on this machine alone. All of it is done outside of a
+//! checkout, as it is where the schedulers are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,13 +23,19 @@ const JOBS: usize = 8;
 
 struct Sweep {
     dir: tempfile::TempDir,
+    program: PathBuf,
     traces: Vec<PathBuf>,
 }
 
 impl Sweep {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        checkout(dir.path());
+        // The program looks for a checkout around itself, too. It is copied by another process: one
+        // that is open for writing is not run, and tests beside this one inherit what is open.
+        let program = dir.path().join("cohort");
+        let mut copy = Command::new("cp");
+        copy.arg(env!("CARGO_BIN_EXE_cohort")).arg(&program);
+        assert!(copy.status().unwrap().success());
         // The shell, Python and the schedulers each have their own idea of such names.
         let traces: Vec<_> = ["plain.trace", "it's {a} trace.trace"]
             .map(|name| dir.path().join(name))
@@ -36,16 +43,21 @@ impl Sweep {
         for (trace, seed) in traces.iter().zip(1..) {
             trace::record(trace, 5_000 * seed, 37 * seed, 400);
         }
-        Sweep { dir, traces }
+        Sweep {
+            dir,
+            program,
+            traces,
+        }
+    }
+
+    fn lab(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("lab").current_dir(self.dir.path());
+        command
     }
 
     fn cohort(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_cohort"))
-            .args(["lab", "sweep"])
-            .args(args)
-            .current_dir(self.dir.path())
-            .output()
-            .unwrap()
+        self.lab().arg("sweep").args(args).output().unwrap()
     }
 
     /// Writes the list of jobs; returns its directory and the command that starts them.
@@ -73,10 +85,17 @@ impl Sweep {
     }
 }
 
-/// Lets the lab find its checkout here, wherever the program was built.
-fn checkout(dir: &Path) {
-    fs::create_dir_all(dir.join("kernel/config")).unwrap();
-    fs::write(dir.join("Cargo.toml"), "").unwrap();
+/// Slurm copies the script away and starts the copy, once a task.
+fn task(script: &Path, number: usize) -> Output {
+    let spool = tempfile::tempdir().unwrap();
+    let copy = spool.path().join("slurm_script");
+    fs::copy(script, &copy).unwrap();
+    Command::new("sh")
+        .arg(&copy)
+        .current_dir(spool.path())
+        .env("SLURM_ARRAY_TASK_ID", number.to_string())
+        .output()
+        .unwrap()
 }
 
 fn good(output: &Output) -> String {
@@ -93,23 +112,65 @@ fn the_tasks_of_a_slurm_array_are_the_sweep() {
     assert_eq!(command, format!("sbatch {}\n", script.display()));
     let text = fs::read_to_string(&script).unwrap();
     assert!(text.contains(&format!("#SBATCH --array=1-{JOBS}\n")));
-    // Slurm copies the script away and starts the copy, once a task, in any order.
-    let spool = tempfile::tempdir().unwrap();
-    checkout(spool.path());
-    let copy = spool.path().join("slurm_script");
-    fs::copy(&script, &copy).unwrap();
-    for task in (1..=JOBS).rev() {
+    // In any order.
+    for number in (1..=JOBS).rev() {
         let merge = sweep.cohort(&["--merge", dir.to_str().unwrap()]);
-        assert!(!merge.status.success(), "{task} jobs have not run");
-        let output = Command::new("sh")
-            .arg(&copy)
-            .current_dir(spool.path())
-            .env("SLURM_ARRAY_TASK_ID", task.to_string())
-            .output()
-            .unwrap();
-        good(&output);
+        assert!(!merge.status.success(), "{number} jobs have not run");
+        good(&task(&script, number));
     }
     sweep.compare(&dir);
+}
+
+#[test]
+fn a_model_beside_the_user_is_found_by_jobs_that_start_elsewhere() {
+    let sweep = Sweep::new();
+    let text = "name = \"mine\"\nabout = \"a test\"\nbase = \"baseline\"\n";
+    fs::write(sweep.dir.path().join("mine.toml"), text).unwrap();
+    for (model, dir) in [("./mine.toml", "dot"), ("mine.toml", "bare")] {
+        let args = ["plain.trace", "--model", model];
+        good(&sweep.cohort(&[&args[..], &["--jobs", "slurm", "--dir", dir]].concat()));
+        let dir = sweep.dir.path().join(dir);
+        good(&task(&dir.join("jobs.sbatch"), 1));
+        let table = good(&sweep.cohort(&["--merge", dir.to_str().unwrap()]));
+        assert!(table.contains("mine.toml"), "{table}");
+    }
+}
+
+#[test]
+fn replaying_needs_no_checkout() {
+    let sweep = Sweep::new();
+    let errors = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    // Here is none, as what needs one says.
+    let list = sweep.lab().arg("list").output().unwrap();
+    assert!(errors(&list).contains("no checkout"), "{}", errors(&list));
+    let replay = ["replay", "plain.trace", "--model", "baseline"];
+    let report = good(&sweep.lab().args(replay).output().unwrap());
+    assert!(report.starts_with('{'), "{report}");
+    let table = good(&sweep.cohort(&["plain.trace", "--model", "baseline"]));
+    assert!(table.contains("the least cycles"), "{table}");
+    // Nothing is written where nobody asked for it.
+    assert_eq!(fs::read_dir(sweep.dir.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_mistyped_metric_is_found_before_anything_is_replayed() {
+    let sweep = Sweep::new();
+    // To replay this one would be an error, too, which comes last.
+    let cut = fs::read(&sweep.traces[0]).unwrap();
+    fs::write(&sweep.traces[0], &cut[..cut.len() - 3]).unwrap();
+    let errors = |show: &str| {
+        let output = sweep.cohort(&["plain.trace", "--model", "baseline", "--show", show]);
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let mistyped = errors("cycles,walk-cycle");
+    assert!(
+        mistyped.contains("`walk-cycle`; near it are walk-cycles"),
+        "{mistyped}"
+    );
+    let right = errors("cycles,walk-cycles");
+    let length = format!("ends at byte {},", cut.len() - 3);
+    assert!(right.contains(&length), "{right}");
 }
 
 #[test]
@@ -120,9 +181,9 @@ fn a_reader_that_has_had_enough_is_no_error() {
         // The pipe is closed before the first line comes.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = Command::new(env!("CARGO_BIN_EXE_cohort"))
-            .args(["lab", command, trace, "--model", "baseline"])
-            .current_dir(sweep.dir.path())
+        let output = sweep
+            .lab()
+            .args([command, trace, "--model", "baseline"])
             .stdout(writer)
             .output()
             .unwrap();

@@ -103,6 +103,16 @@ impl Configuration {
         Ok(Model::from_table(&self.name(), table)?)
     }
 
+    /// The same from any working directory: a model that is a file by its whole path.
+    pub fn absolute(mut self) -> Result<Self> {
+        if !Model::builtin_names().any(|name| name == self.model) {
+            let path = std::path::absolute(&self.model)
+                .with_context(|| format!("cannot tell where {} is", self.model))?;
+            self.model = path.display().to_string();
+        }
+        Ok(self)
+    }
+
     /// Its name in tables.
     pub fn name(&self) -> String {
         let mut name = self.model.clone();
@@ -231,6 +241,19 @@ mod tests {
             let error = format!("{:#}", of(&[("babelfish.aslr", "sw")]).load().unwrap_err());
             assert!(error.contains("aslr"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_model_of_a_file_has_its_whole_path() {
+        let list = all(
+            &["baseline".into(), "./mine.toml".into(), "/m/a.toml".into()],
+            &[vary("core.rob=64")],
+        );
+        let list: Vec<_> = list.into_iter().map(|c| c.absolute().unwrap()).collect();
+        let here = std::env::current_dir().unwrap().join("mine.toml");
+        let models: Vec<_> = list.iter().map(|c| c.model.as_str()).collect();
+        assert_eq!(models, ["baseline", here.to_str().unwrap(), "/m/a.toml"]);
+        assert!(list.iter().all(|c| c.set.len() == 1));
     }
 
     #[test]

@@ -252,7 +252,12 @@ fn is_checkout(dir: &Path) -> bool {
 
 /// Runs a subcommand.
 pub fn main(args: Args) -> Result<ExitCode> {
-    let lab = Lab::find(args.root)?;
+    let lab = match &args.command {
+        // Traces are replayed anywhere: whoever has them need not have the checkout.
+        Command::Replay(args) => return sweep::replay(args).map(|()| ExitCode::SUCCESS),
+        Command::Sweep(args) => return sweep::sweep(args).map(|()| ExitCode::SUCCESS),
+        _ => Lab::find(args.root)?,
+    };
     if !matches!(args.command, Command::Shell { .. }) {
         // Children end with us, and what is half-written has another name until it is whole.
         ctrlc::set_handler(|| {
@@ -316,8 +321,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 say!("{}", trace.display())?;
             }
         }
-        Command::Replay(args) => sweep::replay(&args)?,
-        Command::Sweep(args) => sweep::sweep(&args)?,
+        Command::Replay(_) | Command::Sweep(_) => unreachable!("they need no checkout"),
         Command::CheckModel { kernel } => {
             if !check_model::run(&lab, &kernel)? {
                 return Ok(ExitCode::FAILURE);

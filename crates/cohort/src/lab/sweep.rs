@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use translation::metrics::Metric;
+use translation::report::Latencies;
 use translation::trace::{self, Reader};
-use translation::{Machine, SparseMemory};
+use translation::{Counters, Machine, SparseMemory};
 
 /// Changes when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -118,7 +119,13 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
         merge(&args.inputs)?
     } else {
         let configurations = configuration::all(&args.models, &args.vary);
-        // A mistyped one should not cost the others' time.
+        // A mistyped one should not cost the others' time, nor a mistyped metric all of it.
+        let names = metric_names();
+        for wanted in &args.show {
+            if !names.contains(wanted) {
+                bail!("{}", unknown(wanted, names.iter().map(String::as_str)));
+            }
+        }
         for configuration in &configurations {
             configuration.load()?;
         }
@@ -130,6 +137,11 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
                 .inputs
                 .iter()
                 .map(|trace| Ok(std::path::absolute(trace)?))
+                .collect::<Result<Vec<_>>>()?;
+            // A scheduler starts the jobs wherever it likes.
+            let configurations = configurations
+                .into_iter()
+                .map(Configuration::absolute)
                 .collect::<Result<Vec<_>>>()?;
             say!(
                 "{}",
@@ -249,6 +261,51 @@ fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
     Ok(Sweep::of(rows))
 }
 
+/// The metrics of every row, whatever its model.
+fn metric_names() -> Vec<String> {
+    let mut metrics = Counters::default().metrics(1);
+    metrics.extend(Latencies::default().metrics());
+    metrics.into_iter().map(|metric| metric.name).collect()
+}
+
+/// Says that no metric is `wanted`, and which may have been meant.
+fn unknown<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
+    // Words left out are a likelier mistake than others in their place.
+    let lacks = |name: &str| {
+        let has = |word| name.split('-').any(|other| other == word);
+        wanted.split('-').filter(|&word| !has(word)).count()
+    };
+    let mut near: Vec<_> = names
+        .map(|name| (lacks(name), edits(wanted, name), name))
+        .filter(|&(lacking, edits, _)| lacking == 0 || edits <= wanted.len() / 2)
+        .collect();
+    near.sort();
+    let near: Vec<_> = near.iter().take(3).map(|&(_, _, name)| name).collect();
+    let meant = match near.as_slice() {
+        [] => String::new(),
+        near => format!("; near it are {}", near.join(", ")),
+    };
+    format!(
+        "there is no metric `{wanted}`{meant}; all are in docs/model-qemu.md and in what --json \
+         writes"
+    )
+}
+
+/// Letters to change, add or leave out to make `b` of `a`.
+fn edits(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// The rows as a table of at most 100 columns, and the best of each trace in a sentence.
 fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
     let names: Vec<&str> = if wanted.is_empty() {
@@ -258,14 +315,8 @@ fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
     };
     let value = |row: &Row, name: &str| -> Result<f64> {
         let found = row.metrics.iter().find(|metric| metric.name == name);
-        let known = || {
-            let names: Vec<_> = row.metrics.iter().map(|m| m.name.as_str()).collect();
-            format!(
-                "there is no metric `{name}`; there are: {}",
-                names.join(", ")
-            )
-        };
-        Ok(found.with_context(known)?.value)
+        let known = row.metrics.iter().map(|metric| metric.name.as_str());
+        Ok(found.with_context(|| unknown(name, known))?.value)
     };
     let mut heading = vec!["trace".to_string(), "configuration".to_string()];
     heading.extend(names.iter().map(|name| name.replace('-', " ")));
@@ -390,6 +441,8 @@ mod tests {
         };
         let (small, large) = (with("16"), with("64"));
         assert_eq!(small.accesses, 4_000);
+        let names: Vec<_> = small.metrics.iter().map(|m| m.name.clone()).collect();
+        assert_eq!(names, metric_names());
         for name in ["l2-tlb-data-mpki", "l2-table-lines", "requests-p95-cycles"] {
             assert!(small.metrics.iter().any(|m| m.name == name), "{name}");
         }
@@ -398,6 +451,32 @@ mod tests {
         // Rates have endless digits; a part says them all.
         let text = serde_json::to_string(&small).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), small);
+    }
+
+    #[test]
+    fn a_metric_that_is_not_there_is_named_with_those_near_it() {
+        assert_eq!(edits("walk-cycle", "walk-cycles"), 1);
+        assert_eq!(edits("", "ab"), 2);
+        assert_eq!(edits("kitten", "sitting"), 3);
+        let names = metric_names();
+        let says = |wanted| unknown(wanted, names.iter().map(String::as_str));
+        for (wanted, near) in [
+            ("walk-cycle", "near it are walk-cycles"),
+            ("l2-tlb-dta-misses", "near it are l2-tlb-data-misses"),
+            (
+                "l2-tlb-misses",
+                "near it are l2-tlb-data-misses, l2-tlb-fetch-misses",
+            ),
+        ] {
+            let error = says(wanted);
+            assert!(error.contains(near) && error.contains(wanted), "{error}");
+        }
+        let error = says("zzzz");
+        assert!(
+            !error.contains("near") && error.contains("docs/"),
+            "{error}"
+        );
+        assert!(SHOWN.iter().all(|shown| names.iter().any(|n| n == shown)));
     }
 
     fn crc32(text: &[u8]) -> u32 {
