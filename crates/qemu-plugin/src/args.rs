@@ -70,6 +70,10 @@ mod tests {
         assert_eq!(args.ram, "/dev/shm/a=b");
         assert_eq!(args.model.as_deref(), Some("baseline"));
         assert!(args.check && !args.whole && args.out.is_none());
+        // QEMU has made one comma of two by then.
+        let about = "x, stock, Linux 6.12.1 (bench, change a=b)";
+        let args = Args::parse(["ram=x", &format!("about={about}")]).unwrap();
+        assert_eq!(args.about, about);
     }
 
     #[test]

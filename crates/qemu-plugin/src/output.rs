@@ -45,7 +45,8 @@ pub struct Part {
     pub step: u64,
     /// The argument of its first mark.
     pub id: u64,
-    /// What was counted in it: a region on all cores, a request on the core where it ended.
+    /// What was counted in it: a region on all cores, a request of the process that began it, on
+    /// whatever cores that ran.
     pub metrics: Vec<Metric>,
 }
 

@@ -2,7 +2,7 @@
 //! `cohort lab record` and `cohort lab bench-model`: guests whose accesses become a trace, and how
 //! fast the model is beside the bare emulator.
 
-use super::build::{self, Config};
+use super::build::{self, Config, Kernel};
 use super::configuration::Configuration;
 use super::experiment::{self, Regions};
 use super::guest::{Machine, Spec};
@@ -83,7 +83,8 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         files::make_dir(&lab.out("traces"))?;
         let measured = |step: &str| variant.measures(step);
         let (steps, _) = model::mark(&experiment.steps(variant), measured, experiment.regions);
-        let plugin = Plugin::new(&kernel.image, Task::Record(part.clone()))?;
+        let mut plugin = Plugin::new(&kernel.image, Task::Record(part.clone()))?;
+        plugin.about = about(&experiment.name, &variant.name, &kernel);
         let outcome = Spec {
             name: format!("{name}@record"),
             machine: Machine::Lab,
@@ -113,6 +114,11 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         traces.push(trace);
     }
     Ok(traces)
+}
+
+/// What the trace of a variant says it is.
+fn about(experiment: &str, variant: &str, kernel: &Kernel) -> String {
+    format!("{experiment}, {variant}, Linux {}", kernel.describe())
 }
 
 /// A speed: how much in how many seconds of processor time.
@@ -162,6 +168,7 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
         if let Some(plugin) = &mut plugin {
             // The model works through the whole boot; a trace is of the programs alone.
             plugin.whole = matches!(plugin.task, Task::Model(_));
+            plugin.about = format!("bench-model, Linux {}", kernel.describe());
         }
         let step = [Step::new("load.1", LIMIT, COMMAND)];
         let (steps, _) = model::mark(&step, |_| true, Regions::Command);
@@ -305,6 +312,27 @@ mod tests {
         let parsed: serde_json::Value =
             serde_json::from_str(&json(&speeds, 50, 100).unwrap()).unwrap();
         assert_eq!(parsed["speeds"][0]["per_cpu_second"], 150e6);
+    }
+
+    #[test]
+    fn a_trace_says_what_it_is_of() {
+        let mut kernel = Kernel {
+            config: Config::Bench,
+            version: "6.12.117".into(),
+            change: Some("0123456789abcdef".into()),
+            config_hash: String::new(),
+            compiler: String::new(),
+            image: PathBuf::new(),
+        };
+        assert_eq!(
+            about("app-launch", "cohort-2mb", &kernel),
+            "app-launch, cohort-2mb, Linux 6.12.117 (bench, change 0123456789ab)"
+        );
+        (kernel.config, kernel.change) = (Config::Pristine, None);
+        assert_eq!(
+            about("app-launch", "stock", &kernel),
+            "app-launch, stock, Linux 6.12.117 (pristine)"
+        );
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Plugin {
     kernel: Option<PathBuf>,
     /// What to do with the accesses.
     pub task: Task,
+    /// What a trace is of, in words; nothing if it need not say.
+    pub about: String,
     /// Walk the page tables at every access and compare.
     pub check: bool,
     /// From the first instruction on, whatever the marks.
@@ -101,7 +103,7 @@ impl Plugin {
             Task::Model(model) => Path::new(model),
             Task::Record(file) => file,
         };
-        // QEMU's option and the plugin's arguments have no way to write one.
+        // Only `about` has its commas doubled, as QEMU's options want them: paths can do without.
         for path in [&file, kernel.unwrap_or(Path::new("")), written] {
             if path.to_string_lossy().contains(',') {
                 bail!(
@@ -114,6 +116,7 @@ impl Plugin {
             file,
             kernel: kernel.map(Path::to_path_buf),
             task,
+            about: String::new(),
             check: false,
             whole: false,
         })
@@ -143,6 +146,10 @@ impl Plugin {
             Task::Count => {}
             Task::Model(model) => text.push_str(&format!(",model={model}")),
             Task::Record(file) => text.push_str(&format!(",record={}", file.display())),
+        }
+        if !self.about.is_empty() {
+            // QEMU takes a single one for the end of the value.
+            text.push_str(&format!(",about={}", self.about.replace(',', ",,")));
         }
         for (name, on) in [("check", self.check), ("whole", self.whole)] {
             if on {
@@ -439,6 +446,7 @@ mod tests {
             file: "/p.so".into(),
             kernel: Some("/vmlinux".into()),
             task: Task::Model("baseline".into()),
+            about: String::new(),
             check: true,
             whole: false,
         };
@@ -453,6 +461,24 @@ mod tests {
         };
         let text = nameless.argument(Path::new("/m"), Path::new("/out/run/x"));
         assert!(!text.contains("kernel"), "{text}");
+        let recorder = Plugin {
+            task: Task::Record("/t.part".into()),
+            about: "x, stock, Linux 6.12.1 (bench, change a=b)".into(),
+            check: false,
+            ..plugin.clone()
+        };
+        // A comma is doubled; an equals sign within a value is the value's own.
+        let text = recorder.argument(Path::new("/m"), Path::new("/out/run/x"));
+        let about = ",about=x,, stock,, Linux 6.12.1 (bench,, change a=b)";
+        assert!(
+            text.contains(",record=/t.part,") && text.ends_with(about),
+            "{text}"
+        );
+        assert!(
+            !plugin
+                .argument(Path::new("/m"), Path::new("/d"))
+                .contains("about")
+        );
         let mut qemu = Command::new("qemu");
         plugin.add_to(&mut qemu, 512, Path::new("/out/run/x"));
         let args: Vec<_> = qemu.get_args().map(|arg| arg.to_string_lossy()).collect();
