@@ -5,8 +5,9 @@
  * A profile is a set of virtual pages: one for each application, by the name of
  * its main thread (processes forked from one zygote execute the same file), and
  * a global one, their union, for a cohort whose members have one layout. Bits
- * are set when pages merge. An application that is scanned for the first time
- * has no profile and is scanned whole.
+ * are set when pages merge. An application of which nothing has merged yet has no
+ * profile and is scanned whole: the first of its processes that is scanned has no
+ * sibling to merge with, and that says nothing of the next.
  *
  * A set is a tree of chunks, each a bitmap of what one last-level table maps.
  * All of them together take no more than profile_max_bytes: what does not fit
@@ -46,7 +47,8 @@ struct chunk {
  * struct profile - a set of virtual pages
  * @chunks: its parts, in the order of their addresses; none is empty
  * @node: in @apps
- * @known: all pages of this application have been scanned once
+ * @known: all pages of this application have been scanned, and there was somebody
+ *	   to merge with
  * @app: the name of the application
  */
 struct profile {
@@ -63,6 +65,8 @@ static struct profile global;
 static struct profile *scan_profile;
 /* It has gone by all its pages from the first on. */
 static bool scan_whole;
+/* And so has that of all others who are dormant. */
+static bool scan_learns;
 /* What was asked for when it began: all pages, also of regions after a fork. */
 static bool scan_all, scan_new;
 /* What all of the above takes, but for what is static. */
@@ -238,9 +242,10 @@ void ksm_profile_begin(const char *app)
 
 	scan_all = scope == KSM_SCOPE_ALL;
 	scan_new = READ_ONCE(ksm_scan_new_regions);
+	scan_learns = READ_ONCE(ksm_learning);
 	mutex_lock(&profile_mutex);
 	scan_profile = NULL;
-	if (!scan_all && !READ_ONCE(ksm_learning)) {
+	if (!scan_all && !scan_learns) {
 		p = find_app(app);
 		if (p && p->known)
 			scan_profile = scope == KSM_SCOPE_APP ? p : &global;
@@ -256,8 +261,8 @@ void ksm_profile_end(const char *app)
 
 	mutex_lock(&profile_mutex);
 	if (scan_whole) {
-		p = get_app(app);
-		if (p)
+		p = scan_learns ? get_app(app) : find_app(app);
+		if (p && (scan_learns || !RB_EMPTY_ROOT(&p->chunks)))
 			p->known = true;
 	}
 	scan_profile = NULL;

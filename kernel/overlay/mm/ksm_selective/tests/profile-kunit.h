@@ -136,11 +136,53 @@ static void ksm_test_bad_text(struct kunit *test)
 	write_text("clear");
 }
 
+static bool ksm_test_scan(const char *app, unsigned long merged)
+{
+	struct profile *p;
+	bool known;
+
+	ksm_profile_begin(app);
+	if (merged)
+		ksm_profile_merged(app, merged);
+	ksm_profile_end(app);
+	mutex_lock(&profile_mutex);
+	p = find_app(app);
+	known = p && p->known;
+	mutex_unlock(&profile_mutex);
+	return known;
+}
+
+/* Who has not merged with anybody says nothing of who is to come. */
+static void ksm_test_known(struct kunit *test)
+{
+	KUNIT_ASSERT_EQ(test, ksm_profile_bytes, 0);
+	ksm_scope = KSM_SCOPE_APP;
+	KUNIT_EXPECT_FALSE(test, ksm_test_scan("a", 0));
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
+	KUNIT_EXPECT_TRUE(test, ksm_test_scan("a", PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, ksm_test_scan("a", 0));
+	KUNIT_EXPECT_FALSE(test, ksm_test_scan("b", 0));
+	/* One who was dormant with all others does. */
+	ksm_learning = true;
+	KUNIT_EXPECT_TRUE(test, ksm_test_scan("b", 0));
+	ksm_learning = false;
+	/* What does not fit is not known. */
+	write_text("clear");
+	ksm_profile_max_bytes = sizeof(struct profile);
+	KUNIT_EXPECT_FALSE(test, ksm_test_scan("a", PAGE_SIZE));
+	ksm_profile_max_bytes = 1 << 20;
+	ksm_profile_refused = 0;
+	ksm_scope = KSM_SCOPE_ALL;
+	write_text("clear");
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
+}
+
 static struct kunit_case ksm_profile_cases[] = {
 	KUNIT_CASE(ksm_test_runs),
 	KUNIT_CASE(ksm_test_bound),
 	KUNIT_CASE(ksm_test_text),
 	KUNIT_CASE(ksm_test_bad_text),
+	KUNIT_CASE(ksm_test_known),
 	{}
 };
 
