@@ -1,30 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Selective merging: memory.ksm_dormant, which says of all processes that are
- * now in a cgroup what /proc/PID/ksm_dormant says of one.
+ * now in a cgroup, or in one below it, what /proc/PID/ksm_dormant says of one.
  */
 #include <linux/cgroup.h>
 #include <linux/init.h>
 #include <linux/kstrtox.h>
+#include <linux/memcontrol.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 
 #include "internal.h"
 
-static ssize_t dormant_write(struct kernfs_open_file *of, char *buf,
-			     size_t nbytes, loff_t off)
+static void set_group(struct cgroup_subsys_state *css, bool dormant)
 {
 	struct css_task_iter it;
 	struct task_struct *task;
+
+	css_task_iter_start(css, CSS_TASK_ITER_PROCS, &it);
+	while ((task = css_task_iter_next(&it)))
+		ksm_selective_set_written(task, dormant);
+	css_task_iter_end(&it);
+}
+
+static ssize_t dormant_write(struct kernfs_open_file *of, char *buf,
+			     size_t nbytes, loff_t off)
+{
+	struct mem_cgroup *root = mem_cgroup_from_css(of_css(of)), *memcg;
 	bool dormant;
 	int err;
 
 	err = kstrtobool(strstrip(buf), &dormant);
 	if (err)
 		return err;
-	css_task_iter_start(of_css(of), CSS_TASK_ITER_PROCS, &it);
-	while ((task = css_task_iter_next(&it)))
-		ksm_selective_set_written(task, dormant);
-	css_task_iter_end(&it);
+	/*
+	 * Those below without this controller, as those of threads are, count as
+	 * part of the one above. No lock is held for all of it: a process that is
+	 * moved, or a cgroup that is made, meanwhile may be missed.
+	 */
+	for (memcg = mem_cgroup_iter(root, NULL, NULL); memcg;
+	     memcg = mem_cgroup_iter(root, memcg, NULL)) {
+		set_group(&memcg->css, dormant);
+		cond_resched();
+	}
 	return nbytes;
 }
 

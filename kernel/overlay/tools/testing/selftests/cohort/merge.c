@@ -42,6 +42,7 @@ static void all_off(void)
 		{ "sleep_millisecs", "20" }, { "ksmd_nice", "5" },
 		{ "use_zero_pages", "0" },
 	};
+	static const char * const below[] = { "/below/below", "/below", "" };
 	char path[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(was); i++) {
@@ -49,8 +50,10 @@ static void all_off(void)
 		write_text(path, was[i][1]);
 	}
 	for (int i = 1; i < 8; i++) {
-		snprintf(path, sizeof(path), FREEZE "%d", i);
-		rmdir(path);
+		for (size_t j = 0; j < ARRAY_SIZE(below); j++) {
+			snprintf(path, sizeof(path), FREEZE "%d%s", i, below[j]);
+			rmdir(path);
+		}
 	}
 }
 
@@ -457,6 +460,62 @@ static void test_cgroup(long arg)
 	must(of(2, "ksm_dormant_written") == 1, "another cgroup's process woke");
 	quit(1);
 	quit(2);
+}
+
+static void cgroup_set(const char *file, const char *value)
+{
+	char path[128];
+	int ret;
+
+	snprintf(path, sizeof(path), FREEZE "%s", file);
+	ret = write_text(path, value);
+	must(!ret, "%s: %s", path, strerror(-ret));
+}
+
+static void move_to(const char *cgroup, int who)
+{
+	char file[64], pid[16];
+
+	snprintf(file, sizeof(file), "%s/cgroup.procs", cgroup);
+	snprintf(pid, sizeof(pid), "%d", pid_of(who));
+	cgroup_set(file, pid);
+}
+
+/* It is said of the cgroups below too, as with cgroup.freeze. */
+static void test_cgroup_below(long arg)
+{
+	setup(4, PAGES);
+	start("all");
+	set_frozen(3, false);
+	if (access(FREEZE "3/memory.ksm_dormant", W_OK))
+		skip("no memory control groups");
+	/* one with a memory controller of its own, one without, one of threads */
+	must_call(mkdir(FREEZE "1", 0755));
+	cgroup_set("1/cgroup.subtree_control", "+memory");
+	must_call(mkdir(FREEZE "1/below", 0755));
+	must_call(mkdir(FREEZE "1/below/below", 0755));
+	move_to("1/below", 1);
+	must(!access(FREEZE "1/below/memory.ksm_dormant", W_OK), "no memory controller");
+	move_to("1/below/below", 2);
+	must_call(mkdir(FREEZE "3/below", 0755));
+	cgroup_set("3/below/cgroup.type", "threaded");
+	move_to("3/below", 3);
+	cgroup_set("1/memory.ksm_dormant", "1");
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	must(!of(3, "ksm_dormant_written") && !of(4, "ksm_dormant_written"),
+	     "another cgroup's process is dormant");
+	cgroup_set("3/memory.ksm_dormant", "1");
+	wait_scans(3, 1);
+	/* what is said below is of nobody above or beside */
+	cgroup_set("1/below/memory.ksm_dormant", "0");
+	must(!of(1, "ksm_dormant_written") && !of(2, "ksm_dormant_written"),
+	     "still dormant");
+	must(of(3, "ksm_dormant_written") == 1, "another cgroup's process woke");
+	for (int i = 1; i <= 3; i++)
+		quit(i);
 }
 
 static void set_oom(int who, const char *adj)
@@ -1156,6 +1215,7 @@ static const struct test_case cases[] = {
 	{ "Does the freezer make processes dormant?", test_freezer, 0 },
 	{ "Are processes dormant that were frozen before?", test_freezer, 1 },
 	{ "Can a cgroup be said to be dormant?", test_cgroup },
+	{ "And with it those below?", test_cgroup_below },
 	{ "Does a high oom_score_adj make processes dormant?", test_oom },
 	{ "Do pages merge that were forked?", test_forked_pages },
 	{ "Do they if one of them was written?", test_changed_twin },
