@@ -43,7 +43,7 @@ static inline void ksm_selective_frozen(void)
 		__ksm_selective_frozen();
 }
 
-/* oom_score_adj of a process has been written. */
+/* oom_score_adj of a process has been written, or it has other memory now. */
 static inline void ksm_selective_oom(struct task_struct *task)
 {
 	if (ksm_selective())

@@ -52,6 +52,14 @@ static inline bool selective_sums_later(void)
 	return ksm_selective() && __selective_sums_later();
 }
 
+/* Something of it may be merged from here on; its oom_score_adj may be older. */
+static inline void selective_enter(struct mm_struct *mm)
+{
+	/* A fork is active. Who executes a program is looked at when it has it. */
+	if (ksm_selective() && current->mm == mm)
+		__ksm_selective_oom(current);
+}
+
 /* All that is merged is to be unmerged. */
 static inline void selective_unmerge(void)
 {
@@ -87,6 +95,7 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 
 static inline void selective_unindex(struct ksm_rmap_item *rmap_item) {}
 static inline void selective_merged(struct ksm_rmap_item *rmap_item) {}
+static inline void selective_enter(struct mm_struct *mm) {}
 static inline void selective_unmerge(void) {}
 static inline void selective_exit(void) {}
 static inline void selective_ksmd_starts(void) {}

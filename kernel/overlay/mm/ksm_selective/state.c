@@ -193,7 +193,11 @@ static int look(struct mm_struct *mm, struct task_struct *task,
 		again |= change(s, task, KSM_DORMANT_WRITTEN, written);
 	if (reasons & KSM_DORMANT_FROZEN)
 		again |= change(s, task, KSM_DORMANT_FROZEN, group_frozen(task));
-	if (reasons & KSM_DORMANT_OOM)
+	/*
+	 * A child that has its parent's memory until it executes something may have
+	 * a value of its own, as fs/proc has it: that one is not of this memory.
+	 */
+	if ((reasons & KSM_DORMANT_OOM) && !task->vfork_done)
 		again |= change(s, task, KSM_DORMANT_OOM, oom_dormant(task));
 	rcu_read_unlock();
 	ksm_selective_unlock();

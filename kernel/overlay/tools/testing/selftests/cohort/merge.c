@@ -151,7 +151,8 @@ static long rename_me(long number, long unused)
 	return 0;
 }
 
-static void setup(int peers, long pages)
+/* Whether the area is mergeable is for others to say. */
+static void setup_area(long pages)
 {
 	area = arena(pages * page_size / table_size + 1);
 	map_at(area, pages * page_size, PROT_READ | PROT_WRITE,
@@ -159,6 +160,11 @@ static void setup(int peers, long pages)
 	/* each page of its own, so that nothing is alike for having been forked */
 	must_call(madvise(area, pages * page_size, MADV_NOHUGEPAGE));
 	*area = 1;
+}
+
+static void setup(int peers, long pages)
+{
+	setup_area(pages);
 	merge_area(pages, 0);
 	for (int i = 1; i <= peers; i++)
 		spawn(i);
@@ -549,6 +555,76 @@ static void test_oom(long arg)
 	must(!of(2, "ksm_dormant_oom"), "dormant for ever");
 	ksm_set("dormant_oom_score_adj", "1001");
 	must(!of(1, "ksm_dormant_oom"), "dormant without a threshold");
+}
+
+static long merge_all(long unused, long unused2)
+{
+	must_call(prctl(PR_MEMORY_MERGE, 1, 0, 0, 0));
+	return 0;
+}
+
+/* The value came before there was anything to merge. */
+static void test_oom_before(long arg)
+{
+	bool all = arg;
+
+	setup_area(PAGES);
+	for (int i = 1; i <= 2; i++) {
+		spawn(i);
+		ask(i, fill, ALL, 1000);
+	}
+	start("all");
+	ksm_set("dormant_oom_score_adj", "800");
+	set_oom(1, "900");
+	set_oom(2, "799");
+	for (int i = 1; i <= 2; i++)
+		ask(i, all ? merge_all : merge_area, PAGES, 0);
+	wait_scans(1, 1);
+	must(of(1, "ksm_dormant_oom") == 1, "not dormant");
+	must(of(1, "ksm_pages_scanned") >= PAGES, "%ld pages scanned",
+	     of(1, "ksm_pages_scanned"));
+	must(!of(2, "ksm_dormant_oom") && !of(2, "ksm_scans"),
+	     "dormant below the threshold");
+	/* a child is active, whatever it has inherited */
+	spawn_from(1, 3);
+	must(!of(3, "ksm_dormant_oom"), "a child is born dormant");
+	set_oom(2, "800");
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") >= PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	ask(1, intact, ALL, 1000);
+	ask(2, intact, ALL, 1000);
+}
+
+/* a child that has this one's memory until it executes something sets its value */
+static long vfork_oom(long adj, long unused)
+{
+	char text[16];
+	int status;
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%ld", adj);
+	pid = vfork();
+	if (!pid)
+		_exit(write_text("/proc/self/oom_score_adj", text) ? 1 : 0);
+	must_call(pid);
+	must(waitpid(pid, &status, 0) == pid && !status, "the child has failed");
+	return 0;
+}
+
+static void test_oom_vfork(long arg)
+{
+	setup(2, PAGES);
+	start("all");
+	ksm_set("dormant_oom_score_adj", "800");
+	ask(1, vfork_oom, 900, 0);
+	must(!of(1, "ksm_dormant_oom"), "dormant for its child's value");
+	leave_time();
+	must(!of(1, "ksm_scans"), "scanned for its child's value");
+	set_oom(2, "900");
+	wait_scans(2, 1);
+	ask(2, vfork_oom, 0, 0);
+	must(of(2, "ksm_dormant_oom") == 1, "active for its child's value");
 }
 
 /*
@@ -1217,6 +1293,9 @@ static const struct test_case cases[] = {
 	{ "Can a cgroup be said to be dormant?", test_cgroup },
 	{ "And with it those below?", test_cgroup_below },
 	{ "Does a high oom_score_adj make processes dormant?", test_oom },
+	{ "Does one that was high before the first madvise?", test_oom_before, 0 },
+	{ "Does one that was high before the prctl?", test_oom_before, 1 },
+	{ "Is the value of a vfork child its own?", test_oom_vfork },
 	{ "Do pages merge that were forked?", test_forked_pages },
 	{ "Do they if one of them was written?", test_changed_twin },
 	{ "Do pages merge that hold one word each?", test_plain_pages },
