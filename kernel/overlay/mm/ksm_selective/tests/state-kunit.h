@@ -107,30 +107,38 @@ static void ksm_test_two_reasons(struct kunit *test)
 /* After an unmerge all who are dormant are scanned again, no others. */
 static void ksm_test_forget(struct kunit *test)
 {
-	unsigned int state = KSM_DORMANT_FROZEN | KSM_SCANNED;
+	int i;
 
-	KUNIT_EXPECT_TRUE(test, state_forget(&state));
-	KUNIT_EXPECT_TRUE(test, state_begin(&state));
-	KUNIT_EXPECT_TRUE(test, state_forget(&state));
-	KUNIT_EXPECT_FALSE(test, state_end(&state));
-	KUNIT_EXPECT_EQ(test, state, KSM_DORMANT_FROZEN);
+	for (i = 0; i < ARRAY_SIZE(reasons); i++) {
+		unsigned int state = reasons[i] | KSM_SCANNED;
+
+		KUNIT_EXPECT_TRUE(test, state_forget(&state));
+		KUNIT_EXPECT_TRUE(test, state_begin(&state));
+		KUNIT_EXPECT_TRUE(test, state_forget(&state));
+		KUNIT_EXPECT_FALSE(test, state_end(&state));
+		KUNIT_EXPECT_EQ(test, state, reasons[i]);
+	}
 }
 
 /* A fork is as active as what has been executed, and goes dormant as that does. */
 static void ksm_test_fork(struct kunit *test)
 {
-	struct ksm_selective s = { .state = KSM_FORKED };
+	int i;
 
-	KUNIT_EXPECT_FALSE(test, ksm_selective_settled(&s));
-	KUNIT_EXPECT_FALSE(test, __ksm_selective_begin(&s));
-	KUNIT_EXPECT_TRUE(test, state_set(&s.state, KSM_DORMANT_FROZEN));
-	KUNIT_EXPECT_TRUE(test, __ksm_selective_begin(&s));
-	KUNIT_EXPECT_TRUE(test, ksm_selective_scanning(&s));
-	KUNIT_EXPECT_TRUE(test, __ksm_selective_end(&s));
-	KUNIT_EXPECT_TRUE(test, ksm_selective_settled(&s));
-	state_clear(&s.state, KSM_DORMANT_FROZEN);
-	/* It stays one. */
-	KUNIT_EXPECT_EQ(test, s.state, KSM_FORKED);
+	for (i = 0; i < ARRAY_SIZE(reasons); i++) {
+		struct ksm_selective s = { .state = KSM_FORKED };
+
+		KUNIT_EXPECT_FALSE(test, ksm_selective_settled(&s));
+		KUNIT_EXPECT_FALSE(test, __ksm_selective_begin(&s));
+		KUNIT_EXPECT_TRUE(test, state_set(&s.state, reasons[i]));
+		KUNIT_EXPECT_TRUE(test, __ksm_selective_begin(&s));
+		KUNIT_EXPECT_TRUE(test, ksm_selective_scanning(&s));
+		KUNIT_EXPECT_TRUE(test, __ksm_selective_end(&s));
+		KUNIT_EXPECT_TRUE(test, ksm_selective_settled(&s));
+		state_clear(&s.state, reasons[i]);
+		/* It stays one. */
+		KUNIT_EXPECT_EQ(test, s.state, KSM_FORKED);
+	}
 }
 
 static struct kunit_case ksm_state_cases[] = {

@@ -31,7 +31,10 @@ static void need_selective(void)
 		skip("no selective merging in this kernel, or not root");
 }
 
-/* KSM off, nothing merged, nothing learned, all switches as at boot */
+/*
+ * KSM off, nothing merged, nothing learned, all switches as at boot but ksmd_nice,
+ * which tells test_default_nice() that it was written.
+ */
 static void all_off(void)
 {
 	static const char * const was[][2] = {
@@ -39,7 +42,7 @@ static void all_off(void)
 		{ "scan_scope", "all" }, { "scan_new_regions", "0" },
 		{ "dormant_oom_score_adj", "1001" }, { "profile", "clear" },
 		{ "profile_max_bytes", "1048576" }, { "pages_to_scan", "100" },
-		{ "sleep_millisecs", "20" }, { "ksmd_nice", "5" },
+		{ "sleep_millisecs", "20" }, { "ksmd_nice", "4" },
 		{ "use_zero_pages", "0" },
 	};
 	static const char * const below[] = { "/below/below", "/below", "" };
@@ -188,6 +191,8 @@ static const long stock[] = { 4, 516, 63, 63, 3, 0, 0, 0, 0, 0 };
 static const char stock_keys[] =
 	"ksm_rmap_items ksm_zero_pages ksm_merging_pages ksm_process_profit ";
 
+enum { OFF, ON_BEFORE, STILL_MERGED };
+
 static void test_off(long arg)
 {
 	long was[ARRAY_SIZE(stats)], n;
@@ -207,10 +212,18 @@ static void test_off(long arg)
 		wait_scans(1, 1);
 		ksm_set("pages_to_scan", "7");
 		dormant(2, true);
-		usleep(10000);
+		for (int i = 0; i < 1500 && !ksm("pages_sharing"); i++)
+			usleep(1000);
+		must(ksm("pages_sharing") > 0, "nothing merged");
+		/* where nothing sets it back, no full scan may have begun */
+		if (arg == STILL_MERGED)
+			ksm_set("run", "0");
 		ksm_set("scan_policy", "all");
-		ksm_set("run", "2");
+		if (arg == ON_BEFORE)
+			ksm_set("run", "2");
 	}
+	must((ksm("pages_sharing") > 0) == (arg == STILL_MERGED), "%ld merged",
+	     ksm("pages_sharing"));
 	for (size_t i = 0; i < ARRAY_SIZE(stats); i++)
 		was[i] = ksm(stats[i]);
 	/* a batch is a full scan, and time enough between two to stop ksmd */
@@ -745,10 +758,35 @@ static void wait_exec(int who)
 	fail("no exec");
 }
 
+enum reason { WRITTEN, FROZEN, OOM };
 enum state { ACTIVE, WAITING, SCANNING, SCANNED };
 enum event { FORK, EXEC, EXIT, KILL, UNMERGE };
 
-#define STATE_CASE(state, event)	((state) << 8 | (event))
+#define REASON_CASE(reason, state, event) \
+	((reason) << 16 | (state) << 8 | (event))
+#define STATE_CASE(state, event)	REASON_CASE(WRITTEN, state, event)
+
+static const char * const reason_keys[] = {
+	"ksm_dormant_written", "ksm_dormant_frozen", "ksm_dormant_oom",
+};
+
+static void go_dormant(int who, enum reason reason)
+{
+	switch (reason) {
+	case WRITTEN:
+		dormant(who, true);
+		break;
+	case FROZEN:
+		set_frozen(who, true);
+		break;
+	case OOM:
+		set_oom(who, "900");
+	}
+	/* it is frozen when all its threads have got there */
+	for (int i = 0; i < 500 && !of(who, reason_keys[reason]); i++)
+		usleep(2000);
+	must(of(who, reason_keys[reason]) == 1, "not dormant");
+}
 
 /* From here on ksmd does not dawdle. */
 static void at_once(void)
@@ -759,9 +797,10 @@ static void at_once(void)
 }
 
 /* Bring peer 1 into a state, and let ksmd dawdle. */
-static void bring_into(enum state state)
+static void bring_into(enum state state, enum reason reason)
 {
 	start("all");
+	ksm_set("dormant_oom_score_adj", "800");
 	ksm_set("pages_to_scan", "16");
 	ksm_set("sleep_millisecs", "100");
 	switch (state) {
@@ -769,10 +808,10 @@ static void bring_into(enum state state)
 		return;
 	case WAITING:
 		ksm_set("run", "0");
-		dormant(1, true);
+		go_dormant(1, reason);
 		return;
 	case SCANNING:
-		dormant(1, true);
+		go_dormant(1, reason);
 		for (int i = 0; i < 1000 && of(1, "ksm_pages_scanned") < 32; i++)
 			usleep(2000);
 		must(of(1, "ksm_pages_scanned") >= 32 && !of(1, "ksm_scans"),
@@ -780,7 +819,7 @@ static void bring_into(enum state state)
 		return;
 	case SCANNED:
 		at_once();
-		dormant(1, true);
+		go_dormant(1, reason);
 		wait_scans(1, 1);
 	}
 }
@@ -801,18 +840,20 @@ static void forgotten(void)
 /* A child is active, and so is what has executed another program. */
 static void test_states(long arg)
 {
-	enum state state = arg >> 8;
+	enum reason reason = arg >> 16;
+	enum state state = arg >> 8 & 0xff;
 	enum event event = arg & 0xff;
+	const char *key = reason_keys[reason];
 	const long pages = 1024;
+	bool stays;
 
 	setup(2, pages);
-	bring_into(state);
+	bring_into(state, reason);
 	switch (event) {
 	case FORK:
 		spawn_from(1, 3);
-		must(of(1, "ksm_dormant_written") == (state != ACTIVE),
-		     "the parent has changed");
-		must(!of(3, "ksm_dormant_written"), "a child is born dormant");
+		must(of(1, key) == (state != ACTIVE), "the parent has changed");
+		must(!of(3, key), "a child is born dormant");
 		must(!of(3, "ksm_scanned"), "a child is born scanned");
 		ask(3, fill, RANGE(0, pages), 1000);
 		at_once();
@@ -829,10 +870,15 @@ static void test_states(long arg)
 	case EXEC:
 		tell(1, exec_sleep, 0, 0);
 		wait_exec(1);
-		must(!of(1, "ksm_dormant_written") && !of(1, "ksm_scans"),
-		     "exec left it dormant");
+		/* an oom_score_adj outlasts the program */
+		stays = reason == OOM && state != ACTIVE;
+		for (int i = 0; stays && i < 500 && !of(1, key); i++)
+			usleep(2000);
+		must(of(1, key) == stays, "exec left it %s", stays ? "active" : "dormant");
+		must(stays || !of(1, "ksm_scans"), "scanned while active");
 		at_once();
-		dormant(1, true);
+		if (!stays)
+			dormant(1, true);
 		wait_scans(1, 1);
 		kill(pid_of(1), SIGKILL);
 		for (int i = 0; i < 500 && !is_gone(pid_of(1)); i++)
@@ -852,13 +898,19 @@ static void test_states(long arg)
 		ksm_set("run", "2");
 		must(!of(1, "ksm_merging_pages"), "merged");
 		must(!ksm("pages_unshared"), "%ld are indexed", ksm("pages_unshared"));
-		ask(1, intact, RANGE(0, pages), 1000);
+		if (reason != FROZEN)
+			ask(1, intact, RANGE(0, pages), 1000);
 		at_once();
 		if (state == ACTIVE) {
 			leave_time();
 			must(!of(1, "ksm_scans"), "an active process was scanned");
 		} else {
 			wait_scans(1, state == SCANNED ? 2 : 1);
+		}
+		if (reason == FROZEN) {
+			set_frozen(1, false);
+			ask(1, intact, RANGE(0, pages), 1000);
+			quit(1);
 		}
 		break;
 	}
@@ -1131,6 +1183,22 @@ static pid_t ksmd_pid(void)
 	fail("no ksmd");
 }
 
+/*
+ * Nobody has chosen a priority: it goes with the policy. Comes first, since what is
+ * written remains for this boot; all_off() writes another than stock's, to be seen.
+ */
+static void test_default_nice(long arg)
+{
+	need_selective();
+	if (!reads("scan_policy", "[all]") || ksm("ksmd_nice") != 5)
+		skip("not the first run in this boot");
+	ksm_set("scan_policy", "dormant");
+	must(ksm("ksmd_nice") == 15, "%ld when the policy is on", ksm("ksmd_nice"));
+	must(getpriority(PRIO_PROCESS, ksmd_pid()) == 15, "ksmd has another");
+	ksm_set("scan_policy", "all");
+	must(ksm("ksmd_nice") == 5, "%ld when it is off again", ksm("ksmd_nice"));
+}
+
 static void test_nice(long arg)
 {
 	pid_t pid = ksmd_pid();
@@ -1276,8 +1344,10 @@ static void test_race(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Switched off, does KSM count what stock KSM counts?", test_off, 0 },
-	{ "Does it when it was on before?", test_off, 1 },
+	{ "Is ksmd's priority the policy's until it is written?", test_default_nice },
+	{ "Switched off, does KSM count what stock KSM counts?", test_off, OFF },
+	{ "Does it when it was on before?", test_off, ON_BEFORE },
+	{ "Does it with what is merged still?", test_off, STILL_MERGED },
 	{ "Switched off, is a dormant process like any other?", test_off_dormant },
 	{ "Are active processes left alone?", test_active },
 	{ "Is a process scanned once when it is said to be dormant?", test_written },
@@ -1339,6 +1409,48 @@ static const struct test_case cases[] = {
 	  STATE_CASE(SCANNING, UNMERGE) },
 	{ "Is a process unmerged, and scanned again, while scanned?", test_states,
 	  STATE_CASE(SCANNED, UNMERGE) },
+	{ "Is nothing left of a process that is killed while frozen and waiting?",
+	  test_states, REASON_CASE(FROZEN, WAITING, KILL) },
+	{ "Is nothing left of a process that is killed while frozen and being scanned?",
+	  test_states, REASON_CASE(FROZEN, SCANNING, KILL) },
+	{ "Is nothing left of a process that is killed while frozen and scanned?",
+	  test_states, REASON_CASE(FROZEN, SCANNED, KILL) },
+	{ "Is a process unmerged, and scanned again, while frozen and waiting?",
+	  test_states, REASON_CASE(FROZEN, WAITING, UNMERGE) },
+	{ "Is a process unmerged, and scanned again, while frozen and being scanned?",
+	  test_states, REASON_CASE(FROZEN, SCANNING, UNMERGE) },
+	{ "Is a process unmerged, and scanned again, while frozen and scanned?",
+	  test_states, REASON_CASE(FROZEN, SCANNED, UNMERGE) },
+	{ "By oom_score_adj: is a child active, of a process that is waiting?",
+	  test_states, REASON_CASE(OOM, WAITING, FORK) },
+	{ "By oom_score_adj: is a child active, of a process that is being scanned?",
+	  test_states, REASON_CASE(OOM, SCANNING, FORK) },
+	{ "By oom_score_adj: is a child active, of a process that is scanned?",
+	  test_states, REASON_CASE(OOM, SCANNED, FORK) },
+	{ "By oom_score_adj: is an executed program dormant, of a process that was waiting?",
+	  test_states, REASON_CASE(OOM, WAITING, EXEC) },
+	{ "By oom_score_adj: is an executed program dormant, of a process that was being scanned?",
+	  test_states, REASON_CASE(OOM, SCANNING, EXEC) },
+	{ "By oom_score_adj: is an executed program dormant, of a process that was scanned?",
+	  test_states, REASON_CASE(OOM, SCANNED, EXEC) },
+	{ "By oom_score_adj: is nothing left of a process that exits while waiting?",
+	  test_states, REASON_CASE(OOM, WAITING, EXIT) },
+	{ "By oom_score_adj: is nothing left of a process that exits while being scanned?",
+	  test_states, REASON_CASE(OOM, SCANNING, EXIT) },
+	{ "By oom_score_adj: is nothing left of a process that exits while scanned?",
+	  test_states, REASON_CASE(OOM, SCANNED, EXIT) },
+	{ "By oom_score_adj: is nothing left of a process that is killed while waiting?",
+	  test_states, REASON_CASE(OOM, WAITING, KILL) },
+	{ "By oom_score_adj: is nothing left of a process that is killed while being scanned?",
+	  test_states, REASON_CASE(OOM, SCANNING, KILL) },
+	{ "By oom_score_adj: is nothing left of a process that is killed while scanned?",
+	  test_states, REASON_CASE(OOM, SCANNED, KILL) },
+	{ "By oom_score_adj: is a process unmerged, and scanned again, while waiting?",
+	  test_states, REASON_CASE(OOM, WAITING, UNMERGE) },
+	{ "By oom_score_adj: is a process unmerged, and scanned again, while being scanned?",
+	  test_states, REASON_CASE(OOM, SCANNING, UNMERGE) },
+	{ "By oom_score_adj: is a process unmerged, and scanned again, while scanned?",
+	  test_states, REASON_CASE(OOM, SCANNED, UNMERGE) },
 	{ "Is everything scanned again after an unmerge?", test_unmerge },
 	{ "Is the second scanned by the application's profile?", test_profile, 0 },
 	{ "Is the second scanned by the global profile?", test_profile, 1 },
