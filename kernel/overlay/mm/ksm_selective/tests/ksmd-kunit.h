@@ -116,9 +116,35 @@ static void ksm_test_checksum(struct kunit *test)
 	__free_page(page);
 }
 
+/* A page of zeros whose region has gone meanwhile has not merged. */
+static void ksm_test_zero_page_gone(struct kunit *test)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	struct ksm_rmap_item item = { .address = PAGE_SIZE };
+	struct mm_struct *mm = mm_alloc();
+	unsigned long bytes = ksm_profile_bytes;
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	KUNIT_ASSERT_EQ(test, __ksm_enter(mm), 0);
+	ksm_selective_switch(true);
+	mutex_lock(&ksm_thread_mutex);
+	ksm_use_zero_pages = true;
+	item.mm = mm;
+	cmp_and_merge_page(page, &item);
+	ksm_use_zero_pages = false;
+	mutex_unlock(&ksm_thread_mutex);
+	ksm_selective_switch(false);
+	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, bytes);
+	KUNIT_EXPECT_EQ(test, item.address, PAGE_SIZE);
+	mmput(mm);
+	__free_page(page);
+}
+
 static struct kunit_case ksm_ksmd_cases[] = {
 	KUNIT_CASE(ksm_test_order),
 	KUNIT_CASE(ksm_test_checksum),
+	KUNIT_CASE(ksm_test_zero_page_gone),
 	{}
 };
 
