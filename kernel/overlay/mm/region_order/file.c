@@ -9,8 +9,8 @@
  *
  * The window is mainline's, rounded to whole blocks of the order. The state of
  * the open file (file->f_ra) is read, not written, so that others who read it
- * see nothing of the blocks; a mark on a folio, as mainline's, starts the next
- * window.
+ * see nothing of the blocks; but for its count of misses, which is mainline's. A
+ * mark on a folio, as mainline's, starts the next window.
  *
  * Files of tmpfs, and shared memory, have no readahead: shmem.c asks here for
  * the orders, and allocates by the policy of the region.
@@ -308,11 +308,9 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 	w.end = block + nr;
 	w.mark = w.end;
 
-	misses = READ_ONCE(file->f_ra.mmap_miss);
-	if (misses < MANY_MISSES * 10 && !(flags & VM_RAND_READ))
-		WRITE_ONCE(file->f_ra.mmap_miss, ++misses);
 	if (ra_pages && !(flags & VM_RAND_READ) &&
-	    ((flags & VM_SEQ_READ) || misses <= MANY_MISSES)) {
+	    ((flags & VM_SEQ_READ) ||
+	     READ_ONCE(file->f_ra.mmap_miss) < MANY_MISSES)) {
 		/* the next block at least, which starts the next window */
 		w.end = block + max(2 * nr, round_up(ra_pages, nr));
 		if (!(flags & VM_SEQ_READ) && nr < ra_pages) {
@@ -347,6 +345,14 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 			return true;
 		}
 	}
+
+	/*
+	 * Not before: a fault that waits is tried many times and is one miss. Those
+	 * who map the file without an order would have no read-around any more.
+	 */
+	misses = READ_ONCE(file->f_ra.mmap_miss);
+	if (misses < MANY_MISSES * 10 && !(flags & VM_RAND_READ))
+		WRITE_ONCE(file->f_ra.mmap_miss, misses + 1);
 
 	/* From here on the region may be gone, but not the file. */
 	*fpin = maybe_unlock_mmap_for_io(vmf, *fpin);

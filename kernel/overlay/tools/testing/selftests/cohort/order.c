@@ -1881,6 +1881,57 @@ static void test_fragmented(long arg)
 		must(fell_back > 0, "memory was not fragmented, or an allocation waited");
 }
 
+static long child_waits_for_file(long unused, long unused2)
+{
+	touch(mem.base);
+	board->word[3] = 1 + mapped_order(mem.base);
+	return 0;
+}
+
+/*
+ * A fault that waits is one miss, however often it is tried: who maps the file
+ * without an order goes on to have read-around.
+ */
+static void test_file_wait_misses(long arg)
+{
+	/* more than the misses after which there is no read-around */
+	const long many = 120;
+	unsigned char there = 0;
+	size_t far;
+	char *none;
+	long waited;
+
+	need_peers(8);
+	set_mem(arg, 2);
+	make_mem_file();
+	drop_cache();
+	map_fd(arena(7), mem.len, PROT_READ, MAP_SHARED, 0);
+	none = map_at(arena(7), mem.len, PROT_READ, MAP_SHARED, file_fd, 0);
+	far = mem.block + mem.block / 2;
+	spawn(1);
+	fragment_for_good(mem.order);
+	waited = vm_event("order_waited");
+	tell(1, child_waits_for_file, 0, 0);
+	for (int i = 0; i < 2000 && vm_event("order_waited") < waited + many; i++)
+		usleep(20000);
+	if (board->word[3])
+		skip("a page of order %ld was there after all", board->word[3] - 1);
+	must(vm_event("order_waited") >= waited + many, "the fault does not wait");
+	touch(none + far);
+	/* what is read around it has not to be there at once */
+	for (int i = 0; i < 100 && !(there & 1); i++) {
+		must_call(mincore(none + far + page_size, page_size, &there));
+		usleep(20000);
+	}
+	must(there & 1, "the page behind was not read as well");
+	must(!board->word[3], "the fault did not wait all the while");
+	release_pipes();
+	compact();
+	answer(1);
+	must(page_is(mem.base, file_tag(0)), "the page is not the file's");
+	must(board->word[3] == 1 + mem.order, "a page of order %ld came", board->word[3] - 1);
+}
+
 /* --- all of them --------------------------------------------------------- */
 
 /* once for each order and policy */
@@ -1970,6 +2021,7 @@ static const struct test_case slow[] = {
 	{ "Fragmented memory: a file of erofs of order 4 is waited for", test_fragmented,
 	  ON(ARG(4, WAIT), IMAGE) },
 	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT) },
+	{ "A wait for a file is one miss", test_file_wait_misses, ON(ARG(9, WAIT), IMAGE) },
 };
 
 #define MAX_CASES	2000
