@@ -348,18 +348,63 @@ static long child_fill(long shift, long unused)
 	return 0;
 }
 
+/* How many tables of entries map the memory; a page of 2 MB has none to share. */
+static long tables(void)
+{
+	if (!sharing_possible() || mem.order == pmd_order())
+		return 0;
+	return (mem.len + table_size - 1) / table_size;
+}
+
+static long child_forget(long unused, long unused2)
+{
+	must_call(munmap(mem.base, mem.len));
+	return 0;
+}
+
+/*
+ * Does the first child share all tables of the memory? A second one, forked from
+ * the same, forgets the memory, and shares as many tables less. What other
+ * memory has is the same before and after: both have looked at everything.
+ */
+static long must_share_tables(void)
+{
+	long before, after;
+
+	spawn(2);
+	ask(1, child_check, 0, 0);
+	ask(2, child_check, 0, 0);
+	before = shared_tables(pid_of(2));
+	ask(2, child_forget, 0, 0);
+	after = shared_tables(pid_of(2));
+	quit(2);
+	must(!tables() || before - after == tables(), "%ld tables are shared, not %ld",
+	     before - after, tables());
+	return shared_tables(pid_of(1));
+}
+
+/* The child has written to so many of them: it shares at least as many less. */
+static void must_have_left(long before, long nr)
+{
+	long after = shared_tables(pid_of(1));
+
+	must(!tables() || before - after >= nr, "%ld tables are shared, after %ld", after,
+	     before);
+}
+
 /* The child writes all, the parent goes on with what it has. */
 static void test_fork(long arg)
 {
-	long reused;
+	long reused, shared;
 
 	map_mem(arg);
 	become_zygote();
 	fill(0);
 	spawn(1);
 	must_have(mem.base, mem.order, mem.policy);
-	ask(1, child_check, 0, 0);
+	shared = must_share_tables();
 	ask(1, child_fill, 1000, 0);
+	must_have_left(shared, tables());
 	check(0);
 	reused = vm_event("order_reused");
 	fill(2000);
@@ -391,14 +436,16 @@ static long child_write_one(long page, long unused)
 /* One page written: the copy is as large as the region says. */
 static void test_cow(long arg)
 {
-	long copied;
+	long copied, shared;
 
 	map_mem(arg);
 	become_zygote();
 	fill(0);
 	spawn(1);
+	shared = must_share_tables();
 	copied = vm_event("order_copied");
 	ask(1, child_write_one, 3, 0);
+	must_have_left(shared, 1);
 	check(0);
 	must((vm_event("order_copied") > copied) == (mem.order && (mem.policy & COPY)),
 	     "%ld large pages copied", vm_event("order_copied") - copied);
