@@ -112,6 +112,10 @@ enum Command {
         /// Only the test programs whose names hold this.
         #[arg(long)]
         filter: Option<String>,
+        /// All cases of the test programs, not the short run of each (`-q`); six times the time
+        /// limits.
+        #[arg(long)]
+        full: bool,
     },
     /// Random memory operations in guests that share page tables, each checked by an oracle;
     /// what fails is shortened and written to out/fuzz.
@@ -280,8 +284,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
             memory,
             cmdline,
         } => shell(&lab, config, &rootfs, memory, &cmdline)?,
-        Command::Test { config, filter } => {
-            let count = selftest::test(&lab, config, filter.as_deref())?;
+        Command::Test {
+            config,
+            filter,
+            full,
+        } => {
+            let count = selftest::test(&lab, config, filter.as_deref(), full)?;
             let skipped = match count.skipped {
                 0 => String::new(),
                 skipped => format!(", {skipped} skipped"),

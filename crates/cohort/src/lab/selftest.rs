@@ -35,6 +35,8 @@ const NO_SECOND_LOOK: &[&str] = &["security"];
 const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
 const GUEST_LIMIT: u64 = 4_200;
+/// A full run has some four times as many cases, and longer ones: it may take so many times as long.
+const FULL_TIMES: u64 = 6;
 
 /// Tests that passed, failed and were skipped.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +59,9 @@ impl Count {
     }
 }
 
-/// Boots the kernel in each mode and runs the test programs whose names hold `filter`.
-pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
+/// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
+/// their cases if it is to be `full`.
+pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Result<Count> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
@@ -113,7 +116,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
             programs: &all,
             steps,
             plugin: None,
-            limit: GUEST_LIMIT,
+            limit: GUEST_LIMIT * times(full),
         }
         .run(lab)
         .with_context(|| format!("the guest in mode {mode}"))
@@ -133,7 +136,9 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
     };
     // None when the filter chooses the model's test alone.
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
-    let jobs: Vec<_> = modes.map(|&mode| (mode, steps(&chosen, mode))).collect();
+    let jobs: Vec<_> = modes
+        .map(|&mode| (mode, steps(&chosen, mode, full)))
+        .collect();
     let mut found = Vec::new();
     let mut doubts = Vec::new();
     for (outcome, (mode, steps_taken)) in boot_all(&jobs, "").into_iter().zip(&jobs) {
@@ -141,7 +146,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>) -> Result<Count> {
         let doubtful = doubtful(&tests);
         if !doubtful.is_empty() {
             eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
-            doubts.push((*mode, steps(&doubtful, mode)));
+            doubts.push((*mode, steps(&doubtful, mode, full)));
         }
         found.push((*mode, tests));
     }
@@ -173,8 +178,13 @@ fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(2, |count| count.get().clamp(2, 4) as u32)
 }
 
+fn times(full: bool) -> u64 {
+    if full { FULL_TIMES } else { 1 }
+}
+
 /// The job: each program is told the mode, so that a guest in another one fails its tests.
-fn steps(names: &[&str], mode: &str) -> Vec<Step> {
+fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
+    let short = if full { "" } else { " -q" };
     names
         .iter()
         .map(|&name| {
@@ -185,9 +195,9 @@ fn steps(names: &[&str], mode: &str) -> Vec<Step> {
                     "{FUZZ_PROGRAM} --replay-all {} --mode {mode}",
                     programs::REGRESSIONS
                 ),
-                name => format!("{name} -q -m {mode}"),
+                name => format!("{name}{short} -m {mode}"),
             };
-            Step::new(name, STEP_LIMIT, command)
+            Step::new(name, STEP_LIMIT * times(full), command)
         })
         .collect()
 }
@@ -437,10 +447,12 @@ mod tests {
 
     #[test]
     fn programs_are_told_the_mode() {
-        let steps = steps(&["kunit", "share", "fuzz"], "always");
-        assert_eq!(steps[0].command, "kunit");
-        assert_eq!(steps[1].command, "share -q -m always");
-        assert!(steps[2].command.ends_with("--tap --mode always"));
+        let short = steps(&["kunit", "share", "fuzz"], "always", false);
+        assert_eq!(short[0].command, "kunit");
+        assert_eq!(short[1].command, "share -q -m always");
+        assert!(short[2].command.ends_with("--tap --mode always"));
+        let full = steps(&["share"], "always", true);
+        assert_eq!(full[0].command, "share -m always");
     }
 
     #[test]
