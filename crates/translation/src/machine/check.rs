@@ -170,7 +170,7 @@ mod tests {
             for level in 0..3 {
                 let index = VADDR >> (39 - 9 * level) & 511;
                 let table = root + level * 0x1000;
-                let next = table + 0x1000 | RW;
+                let next = (table + 0x1000) | RW;
                 machine.memory_mut().write_u64(table + index * 8, next);
             }
             let leaf = root + 0x3000 + (VADDR >> 12 & 511) * 8;
