@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bars and lines as SVG, drawn to stand inside the report's page.
 
-use super::experiment::{Kind, X};
-use super::results::FigureResult;
-use super::show;
+use crate::lab::experiment::definition::{Kind, X};
+use crate::lab::experiment::results::FigureResult;
+use crate::lab::show;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
@@ -359,8 +359,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::SeriesResult;
     use super::*;
+    use crate::lab::experiment::results::SeriesResult;
 
     fn figure(kind: Kind, log: bool, x: Vec<X>, values: Vec<Option<f64>>) -> FigureResult {
         FigureResult {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Results on the terminal: tables of at most 100 columns and one sentence with the answer.
 
-use super::experiment::Kind;
-use super::results::{FigureResult, Results};
+use crate::lab::experiment::definition::Kind;
+use crate::lab::experiment::results::{FigureResult, Results};
 use comfy_table::{ContentArrangement, Table, presets};
 
 /// The widest table.

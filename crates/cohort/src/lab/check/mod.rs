@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests that need a guest, each with a verdict of its own.
+
+pub mod arm64;
+pub mod fuzz;
+pub mod mmtests;
+pub mod native;
+pub mod scan_kernels;
+pub mod selftests;
+pub mod soak;
+pub mod translations;

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort lab test`: the kernel's selftests in the guest, in every mode that shares.
+
+use crate::lab::Lab;
+use crate::lab::check::translations;
+use crate::lab::guest::job::Step;
+use crate::lab::guest::programs;
+use crate::lab::guest::protocol::{Test, Verdict, kunit, tap};
+use crate::lab::guest::rootfs;
+use crate::lab::guest::run::{Machine, Outcome, Spec};
+use crate::lab::kernel::build::{self, Config};
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+
+/// The root file system of the tests.
+const ROOTFS: &str = "base";
+/// The program that prints KUnit's results.
+const KUNIT_PROGRAM: &str = "kunit";
+/// The fuzzer, of which a short run is a test of its own.
+const FUZZ_PROGRAM: &str = "fuzz";
+/// What once failed, replayed by the fuzzer: a test of its own too.
+const REGRESSIONS_STEP: &str = "fuzz-regressions";
+/// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
+const FUZZ_OPTIONS: &str = "--seed 1 --seconds 60 --race 30 --noise 1 --tap";
+/// The modes that the tests run in: sharing where asked for, and at every fork.
+const MODES: &[&str] = &["optin", "always"];
+/// The option with which our KUnit tests run at boot.
+const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
+/// So many failures may be a matter of time on a busy machine, and are asked about again.
+const ASKED_AGAIN: usize = 3;
+/// What a failed condition holds when a process saw memory that is not its own, or a signal where
+/// there is memory. That is never a matter of time. `common.h` prints the condition.
+const WRONG_MEMORY: &[&str] = &["page_is(", "memory_byte(", "sig"];
+/// Programs that ask whether a promise of safety holds: nothing in them is a matter of time, and one
+/// failure in thirty runs was a table left shared with another user.
+const NO_SECOND_LOOK: &[&str] = &["security"];
+/// Guest seconds for one test program; a debug kernel under emulation is slow.
+const STEP_LIMIT: u64 = 1_500;
+/// Host seconds for a boot with all test programs.
+const GUEST_LIMIT: u64 = 4_200;
+/// A full run has some four times as many cases, and longer ones: it may take so many times as long.
+const FULL_TIMES: u64 = 6;
+
+/// Tests that passed, failed and were skipped.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Held.
+    pub passed: usize,
+    /// Did not.
+    pub failed: usize,
+    /// Could not be asked.
+    pub skipped: usize,
+}
+
+impl Count {
+    fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Pass => self.passed += 1,
+            Verdict::Fail => self.failed += 1,
+            Verdict::Skip => self.skipped += 1,
+        }
+    }
+}
+
+/// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
+/// their cases if it is to be `full`.
+pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Result<Count> {
+    if config == Config::Pristine {
+        bail!("a pristine kernel has nothing to test: use --config debug or bench");
+    }
+    let kernel = build::build(lab, config)?;
+    let init = programs::init(lab)?;
+    let mut selftests = programs::selftests(lab, config)?;
+    if build::has_option(lab, config, KUNIT)? {
+        selftests.insert(0, programs::kunit(lab)?);
+    }
+    // Last: it leaves the guest with swap and merging switched on.
+    selftests.push(programs::fuzz(lab)?);
+    let regressions = programs::regressions(lab)?;
+    let names: Vec<&str> = selftests
+        .iter()
+        .map(|program| program.name())
+        .chain((!regressions.is_empty()).then_some(REGRESSIONS_STEP))
+        .collect();
+    let chosen: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
+        .collect();
+    let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
+    let mut model = translations::NAMES.to_vec();
+    model.retain(|name| filter.is_none_or(|filter| name.contains(filter)));
+    if chosen.is_empty() && model.is_empty() {
+        bail!(
+            "no test's name holds `{}`; there are: {}",
+            filter.unwrap_or_default(),
+            names
+                .into_iter()
+                .chain(translations::NAMES)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    // Files on a disk, swap and direct I/O are among what is tested.
+    let rootfs = rootfs::image(lab, ROOTFS)?;
+    let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
+        Spec {
+            name: format!("test-{config}-{mode}{again}"),
+            machine: Machine::Lab,
+            kernel: &kernel.image,
+            memory: 1_024,
+            cpus: cpus(),
+            icount: false,
+            rootfs: Some(&rootfs),
+            read_limit: None,
+            // Two nodes, as far as the kernel can tell: pages move between them.
+            cmdline: format!("numa=fake=2 cohort={mode}"),
+            init: &init,
+            programs: &all,
+            steps,
+            plugin: None,
+            limit: GUEST_LIMIT * times(full),
+        }
+        .run(lab)
+        .with_context(|| format!("the guest in mode {mode}"))
+    };
+    // Beside each other: most tests keep one processor busy.
+    let boot_all = |jobs: &[(&'static str, Vec<Step>)], again: &str| -> Vec<Result<Outcome>> {
+        std::thread::scope(|scope| {
+            let guests: Vec<_> = jobs
+                .iter()
+                .map(|(mode, steps)| scope.spawn(|| boot(mode, steps.clone(), again)))
+                .collect();
+            guests
+                .into_iter()
+                .map(|guest| guest.join().expect("a guest's thread does not panic"))
+                .collect()
+        })
+    };
+    // None when the filter chooses the model's test alone.
+    let modes = MODES.iter().filter(|_| !chosen.is_empty());
+    let jobs: Vec<_> = modes
+        .map(|&mode| (mode, steps(&chosen, mode, full)))
+        .collect();
+    let mut found = Vec::new();
+    let mut doubts = Vec::new();
+    for (outcome, (mode, steps_taken)) in boot_all(&jobs, "").into_iter().zip(&jobs) {
+        let tests = verdicts(&outcome?, steps_taken);
+        let doubtful = doubtful(&tests);
+        if !doubtful.is_empty() {
+            eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
+            doubts.push((*mode, steps(&doubtful, mode, full)));
+        }
+        found.push((*mode, tests));
+    }
+    for (outcome, (mode, steps_taken)) in boot_all(&doubts, "-again").into_iter().zip(&doubts) {
+        let (_, tests) = found
+            .iter_mut()
+            .find(|(of, _)| of == mode)
+            .expect("a mode in doubt was found in");
+        second_look(tests, verdicts(&outcome?, steps_taken));
+    }
+    let mut count = Count::default();
+    for (mode, tests) in found {
+        for (_, test) in tests {
+            count.add(test.verdict);
+            print(mode, &test)?;
+        }
+    }
+    if !model.is_empty() {
+        for test in translations::tests(lab, &kernel, &model)? {
+            count.add(test.verdict);
+            print("model", &test)?;
+        }
+    }
+    Ok(count)
+}
+
+/// As many processors as there are here, for races; two at least.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(2, |count| count.get().clamp(2, 4) as u32)
+}
+
+fn times(full: bool) -> u64 {
+    if full { FULL_TIMES } else { 1 }
+}
+
+/// The job: each program is told the mode, so that a guest in another one fails its tests.
+fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
+    let short = if full { "" } else { " -q" };
+    names
+        .iter()
+        .map(|&name| {
+            let command = match name {
+                KUNIT_PROGRAM => name.to_string(),
+                FUZZ_PROGRAM => format!("{name} {FUZZ_OPTIONS} --mode {mode}"),
+                REGRESSIONS_STEP => format!(
+                    "{FUZZ_PROGRAM} --replay-all {} --mode {mode}",
+                    programs::REGRESSIONS
+                ),
+                name => format!("{name}{short} -m {mode}"),
+            };
+            Step::new(name, STEP_LIMIT * times(full), command)
+        })
+        .collect()
+}
+
+/// All tests of a guest, each with its program: those of its programs, and, with no program, that
+/// guest and kernel came through well.
+fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
+    let mut tests = Vec::new();
+    for step in steps {
+        let found = match outcome.report.find(&step.name) {
+            Some(report) if step.name == KUNIT_PROGRAM => kunit(report),
+            Some(report) => tap(report),
+            None => vec![Test {
+                name: format!("{} runs", step.name),
+                verdict: Verdict::Fail,
+                notes: vec!["the guest ended before it began".into()],
+            }],
+        };
+        tests.extend(found.into_iter().map(|test| (step.name.as_str(), test)));
+    }
+    let of = |name: &str, good: bool, notes: Vec<String>| Test {
+        name: name.to_string(),
+        verdict: if good { Verdict::Pass } else { Verdict::Fail },
+        notes,
+    };
+    let clean = outcome
+        .report
+        .taint
+        .is_some_and(|taint| taint & !programs::TAINT_TEST == 0);
+    tests.push((
+        "",
+        of(
+            "the guest runs to its end",
+            outcome.problem().is_none(),
+            outcome.problem().into_iter().collect(),
+        ),
+    ));
+    tests.push((
+        "",
+        of(
+            "the kernel's log is clean",
+            outcome.complaints.is_empty() && clean,
+            outcome
+                .complaints
+                .iter()
+                .cloned()
+                .chain(outcome.report.taint.map(|taint| format!("taint {taint}")))
+                .collect(),
+        ),
+    ));
+    tests
+}
+
+/// The programs whose failures may be a matter of time; none if a failure is surely one of the
+/// kernel: the guest or its log, a KUnit test, the fuzzer, wrong memory, a promise of safety, or too
+/// many at once.
+fn doubtful<'a>(tests: &[(&'a str, Test)]) -> Vec<&'a str> {
+    let surely = |program: &str, test: &Test| {
+        ["", KUNIT_PROGRAM, FUZZ_PROGRAM, REGRESSIONS_STEP].contains(&program)
+            || NO_SECOND_LOOK.contains(&program)
+            || test.notes.iter().any(|note| {
+                note.contains("killed by signal")
+                    || note.split_once("it must be that").is_some_and(|(_, cond)| {
+                        WRONG_MEMORY.iter().any(|word| cond.contains(word))
+                    })
+            })
+    };
+    let failed: Vec<_> = tests
+        .iter()
+        .filter(|(_, test)| test.verdict == Verdict::Fail)
+        .collect();
+    if failed.len() > ASKED_AGAIN || failed.iter().any(|(program, test)| surely(program, test)) {
+        return Vec::new();
+    }
+    let mut programs: Vec<&str> = failed.iter().map(|(program, _)| *program).collect();
+    programs.dedup();
+    programs
+}
+
+/// Takes a failure back, and counts it neither way, if all went well in a second guest. What was
+/// not well there is a failure beside the first.
+fn second_look(tests: &mut Vec<(&str, Test)>, again: Vec<(&str, Test)>) {
+    let worse: Vec<_> = again
+        .into_iter()
+        .filter(|(_, test)| test.verdict == Verdict::Fail)
+        .map(|(_, mut test)| {
+            test.name.push_str(" (second run)");
+            ("", test)
+        })
+        .collect();
+    if worse.is_empty() {
+        for (_, test) in tests
+            .iter_mut()
+            .filter(|(_, test)| test.verdict == Verdict::Fail)
+        {
+            test.verdict = Verdict::Skip;
+            test.name = format!(
+                "UNSTEADY {}: failed once, then held ({})",
+                test.name,
+                test.notes.join("; ")
+            );
+        }
+    }
+    tests.extend(worse);
+}
+
+fn print(mode: &str, test: &Test) -> Result<()> {
+    let word = match test.verdict {
+        Verdict::Pass => "ok",
+        Verdict::Fail => "not ok",
+        Verdict::Skip => "skip",
+    };
+    say!("{mode}: {word} {}", test.name)?;
+    if test.verdict == Verdict::Fail {
+        for note in &test.notes {
+            say!("    {note}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::guest::protocol::Report;
+    use crate::lab::guest::run::End;
+    use std::path::PathBuf;
+
+    fn outcome(text: &str, end: End, complaints: &[&str]) -> Outcome {
+        let mut report = Report::default();
+        text.lines().for_each(|line| report.line(line));
+        Outcome {
+            report,
+            end,
+            complaints: complaints.iter().map(|line| line.to_string()).collect(),
+            console: PathBuf::from("console.log"),
+        }
+    }
+
+    fn failed(outcome: &Outcome) -> Vec<String> {
+        let steps = [Step::new("share", 1, "share"), Step::new("swap", 1, "swap")];
+        verdicts(outcome, &steps)
+            .into_iter()
+            .filter(|(_, test)| test.verdict == Verdict::Fail)
+            .map(|(_, test)| test.name)
+            .collect()
+    }
+
+    /// What is left of failures in `first` after a second guest with the report `second`, and
+    /// whether there was one.
+    fn looked_twice(first: &str, second: &str, complaints: &[&str]) -> (bool, usize, usize) {
+        let all = [Step::new("share", 1, "share"), Step::new("swap", 1, "swap")];
+        let first = outcome(first, End::Done, &[]);
+        let mut tests = verdicts(&first, &all);
+        let programs = doubtful(&tests);
+        let steps: Vec<Step> = programs
+            .iter()
+            .map(|name| Step::new(*name, 1, ""))
+            .collect();
+        if !programs.is_empty() {
+            let second = outcome(second, End::Done, complaints);
+            second_look(&mut tests, verdicts(&second, &steps));
+        }
+        let of = |verdict| {
+            tests
+                .iter()
+                .filter(|(_, test)| test.verdict == verdict)
+                .count()
+        };
+        (!programs.is_empty(), of(Verdict::Fail), of(Verdict::Skip))
+    }
+
+    #[test]
+    fn what_fails_once_and_then_holds_counts_neither_way() {
+        let bad = GOOD.replace(
+            "share ok 1 a",
+            "share # [7] x.c:1: two, not one\nout share not ok 1 a",
+        );
+        assert_eq!(looked_twice(&bad, GOOD, &[]), (true, 0, 1));
+        // twice is a failure, and so is a kernel that complains the second time
+        assert_eq!(looked_twice(&bad, &bad, &[]), (true, 2, 0));
+        assert_eq!(looked_twice(&bad, GOOD, &["BUG: x"]), (true, 2, 0));
+        assert_eq!(looked_twice(GOOD, GOOD, &[]), (false, 0, 0));
+    }
+
+    #[test]
+    fn wrong_memory_and_many_failures_get_no_second_look() {
+        let wrong = GOOD.replace(
+            "share ok 1 a",
+            "share # it must be that page_is(p, 1)\nout share not ok 1 a",
+        );
+        assert_eq!(looked_twice(&wrong, GOOD, &[]), (false, 1, 0));
+        let killed = GOOD.replace(
+            "share ok 1 a",
+            "share # killed by signal 11\nout share not ok 1 a",
+        );
+        assert_eq!(looked_twice(&killed, GOOD, &[]), (false, 1, 0));
+        let promise = GOOD
+            .replace("share", "security")
+            .replace("security ok", "security not ok");
+        let all = [Step::new("security", 1, ""), Step::new("swap", 1, "")];
+        let tests = outcome(&promise, End::Done, &[]);
+        let tests = verdicts(&tests, &all);
+        assert_eq!(
+            tests
+                .iter()
+                .filter(|it| it.1.verdict == Verdict::Fail)
+                .count(),
+            1
+        );
+        assert!(doubtful(&tests).is_empty());
+        let dirty = GOOD
+            .replace("share ok", "share not ok")
+            .replace("taint 0", "taint 512");
+        assert_eq!(looked_twice(&dirty, GOOD, &[]), (false, 2, 0));
+        let many = GOOD.replace(
+            "1..1\nout share ok 1 a",
+            "1..4\nout share not ok 1 a\n\
+            out share not ok 2 b\nout share not ok 3 c\nout share not ok 4 d",
+        );
+        assert_eq!(looked_twice(&many, GOOD, &[]), (false, 4, 0));
+    }
+
+    const GOOD: &str = "ready\nbegin share\nout share 1..1\nout share ok 1 a\nend share exit=0\n\
+        begin swap\nout swap 1..1\nout swap ok 1 b\nend swap exit=0\ntaint 0\ndone\n";
+
+    #[test]
+    fn a_good_guest_fails_nothing() {
+        assert!(failed(&outcome(GOOD, End::Done, &[])).is_empty());
+    }
+
+    #[test]
+    fn a_dirty_log_and_a_tainted_kernel_fail() {
+        let dirty = outcome(GOOD, End::Done, &["BUG: Bad rss-counter state"]);
+        assert_eq!(failed(&dirty), ["the kernel's log is clean"]);
+        let tainted = outcome(&GOOD.replace("taint 0", "taint 512"), End::Done, &[]);
+        assert_eq!(failed(&tainted), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn kunit_marks_the_kernel_and_that_is_fine() {
+        let marked = outcome(&GOOD.replace("taint 0", "taint 262144"), End::Done, &[]);
+        assert!(failed(&marked).is_empty());
+        let worse = outcome(&GOOD.replace("taint 0", "taint 262656"), End::Done, &[]);
+        assert_eq!(failed(&worse), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn programs_are_told_the_mode() {
+        let short = steps(&["kunit", "share", "fuzz"], "always", false);
+        assert_eq!(short[0].command, "kunit");
+        assert_eq!(short[1].command, "share -q -m always");
+        assert!(short[2].command.ends_with("--tap --mode always"));
+        let full = steps(&["share"], "always", true);
+        assert_eq!(full[0].command, "share -m always");
+    }
+
+    #[test]
+    fn a_guest_that_panics_fails_the_tests_it_did_not_reach() {
+        let text = GOOD.split("begin swap").next().unwrap();
+        let names = failed(&outcome(text, End::Panic("oops".into()), &["Kernel panic"]));
+        assert_eq!(
+            names,
+            [
+                "swap runs",
+                "the guest runs to its end",
+                "the kernel's log is clean"
+            ]
+        );
+    }
+}

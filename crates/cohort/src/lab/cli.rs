@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The commands of `cohort lab`.
+
+use super::Lab;
+use super::check::{arm64, fuzz, mmtests, native, scan_kernels, selftests, soak};
+use super::experiment::{definition, papers, report, results};
+use super::guest::{plugin, programs, rootfs, run as guest, setup};
+use super::host::files;
+use super::kernel::build::{self, Config};
+use super::kernel::source;
+use super::show;
+use super::trace::{bench, sweep};
+use crate::output::{self, say};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `cohort lab`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The checkout; by default the one around the working directory or this program.
+    #[arg(long, value_name = "DIR", global = true)]
+    root: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Check the machine and install the packages that are missing.
+    Setup {
+        /// Also what `scan-kernels` needs for guests with an arm64 processor.
+        #[arg(long)]
+        arm64: bool,
+    },
+    /// Build a kernel.
+    Build {
+        /// What it is for.
+        #[arg(long, value_enum, default_value_t = Config::Bench)]
+        config: Config,
+        /// Debian's source unchanged, to compare with; the same as `--config pristine`.
+        #[arg(long, conflicts_with = "config")]
+        pristine: bool,
+    },
+    /// Make a root file system for the guest.
+    Rootfs {
+        /// A recipe of guest/rootfs.
+        name: String,
+    },
+    /// Boot a guest with a shell on this terminal.
+    Shell {
+        /// The kernel.
+        #[arg(long, value_enum, default_value_t = Config::Bench)]
+        config: Config,
+        /// The root file system.
+        #[arg(long, default_value = "base")]
+        rootfs: String,
+        /// Memory in MB.
+        #[arg(long, default_value_t = 2048)]
+        memory: u64,
+        /// More words for the kernel's command line.
+        #[arg(long, default_value = "")]
+        cmdline: String,
+    },
+    /// Run the kernel's selftests in a guest; fails when one fails.
+    Test {
+        /// The kernel.
+        #[arg(long, value_enum, default_value_t = Config::Debug)]
+        config: Config,
+        /// Only the test programs whose names hold this.
+        #[arg(long)]
+        filter: Option<String>,
+        /// All cases of the test programs, not the short run of each (`-q`); six times the time
+        /// limits.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Random memory operations in guests that share page tables, each checked by an oracle;
+    /// what fails is shortened and written to out/fuzz.
+    Fuzz(fuzz::Options),
+    /// Run the kernel's own tests on the stock kernel and on ours, and compare the verdicts.
+    Mmtests(mmtests::Options),
+    /// Run `cohort scan` on Debian's own kernels, old ones and those of arm64, and check what it
+    /// counts; fails when a count differs.
+    ScanKernels {
+        /// Only the kernels of guest/scan-kernels.toml whose names hold this.
+        #[arg(long)]
+        filter: Option<String>,
+    },
+    /// Put load on a kernel that shares page tables, in too little memory, and see that its log
+    /// is clean and no memory lost.
+    Soak(soak::Options),
+    /// Run experiments and write their results.
+    Run {
+        /// Names of `cohort lab list`.
+        #[arg(required = true, value_name = "EXPERIMENT")]
+        experiments: Vec<String>,
+        /// Run the guests under this translation model: a built-in's name or a TOML file.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// Compare every translation with QEMU's; slow, and a difference is a failure.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Record what an experiment's guests access, to be replayed under any model.
+    Record(bench::RecordArgs),
+    /// Replay a trace under a model and print its counters as JSON.
+    Replay(sweep::ReplayArgs),
+    /// Replay traces under many models and variations of them, on all cores.
+    Sweep(sweep::SweepArgs),
+    /// Boot one of Debian's own kernels, of arm64 unless another is named, and compare every
+    /// translation of the model with QEMU's; a difference is a failure.
+    CheckModel {
+        /// A kernel of guest/scan-kernels.toml with pages of 4 KB.
+        #[arg(default_value = arm64::KERNEL)]
+        kernel: String,
+    },
+    /// Run the programs of superpage-stride and superpage-apps on this machine itself, with base
+    /// pages and with huge ones: a check on the model, by ratio.
+    CheckNative(native::Options),
+    /// Measure how fast the translation model is, beside the bare emulator.
+    BenchModel(bench::BenchArgs),
+    /// List the experiments and what came of them last.
+    List,
+    /// Write all results as one page and as the README's tables.
+    Report,
+    /// Remove everything that the lab built; results stay unless --all.
+    Clean {
+        /// Results too.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// Runs a subcommand.
+pub fn main(args: Args) -> Result<ExitCode> {
+    let lab = match &args.command {
+        // Traces are replayed anywhere: whoever has them need not have the checkout.
+        Command::Replay(args) => return sweep::replay(args).map(|()| ExitCode::SUCCESS),
+        Command::Sweep(args) => return sweep::sweep(args).map(|()| ExitCode::SUCCESS),
+        _ => Lab::find(args.root)?,
+    };
+    if !matches!(args.command, Command::Shell { .. }) {
+        // Children end with us, and what is half-written has another name until it is whole.
+        ctrlc::set_handler(|| {
+            eprintln!("\ncohort: interrupted; the same command goes on where it stopped");
+            std::process::exit(130);
+        })
+        .context("cannot set up ^C")?;
+    }
+    match args.command {
+        Command::Setup { arm64 } => setup::setup(&lab, arm64)?,
+        Command::Build { config, pristine } => {
+            let config = if pristine { Config::Pristine } else { config };
+            let kernel = build::build(&lab, config)?;
+            say!("Linux {}: {}", kernel.describe(), kernel.image.display())?;
+        }
+        Command::Rootfs { name } => say!("{}", rootfs::image(&lab, &name)?.display())?,
+        Command::Shell {
+            config,
+            rootfs,
+            memory,
+            cmdline,
+        } => shell(&lab, config, &rootfs, memory, &cmdline)?,
+        Command::Test {
+            config,
+            filter,
+            full,
+        } => {
+            let count = selftests::test(&lab, config, filter.as_deref(), full)?;
+            let skipped = match count.skipped {
+                0 => String::new(),
+                skipped => format!(", {skipped} skipped"),
+            };
+            say!("{} passed, {} failed{skipped}", count.passed, count.failed)?;
+            if count.failed > 0 {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Fuzz(options) => {
+            if !fuzz::fuzz(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Mmtests(options) => {
+            if !mmtests::mmtests(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::ScanKernels { filter } => {
+            if !scan_kernels::run(&lab, filter.as_deref())? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Soak(options) => {
+            if !soak::soak(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Run {
+            experiments,
+            model,
+            check,
+        } => run(&lab, &experiments, &results::Under { model, check })?,
+        Command::Record(args) => {
+            for trace in bench::record(&lab, &args)? {
+                say!("{}", trace.display())?;
+            }
+        }
+        Command::Replay(_) | Command::Sweep(_) => unreachable!("they need no checkout"),
+        Command::CheckModel { kernel } => {
+            if !arm64::run(&lab, &kernel)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::CheckNative(options) => native::run(&lab, &options)?,
+        Command::BenchModel(args) => bench::bench(&lab, &args)?,
+        Command::List => list(&lab)?,
+        Command::Report => {
+            let (page, table) = report::report(&lab)?;
+            say!("{}\n{}", page.display(), table.display())?;
+        }
+        Command::Clean { all } => clean(&lab, all)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
+    let papers = papers::Papers::of(lab)?;
+    // All are read before the first is run, and their models: a mistyped name should not cost an
+    // hour.
+    let experiments = names
+        .iter()
+        .map(|name| {
+            let experiment = definition::load(lab, name, &papers)?;
+            experiment.accepts(under.model.as_deref(), under.check)?;
+            let named = experiment.variants.iter().filter_map(|v| v.model.as_ref());
+            for model in under.model.iter().chain(named) {
+                plugin::ready(&plugin::Task::Model(model.clone()))?;
+            }
+            Ok(match under.model {
+                Some(_) => experiment.modelled(),
+                None => experiment,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut broken = Vec::new();
+    for experiment in &experiments {
+        let (results, problems) = results::run(lab, experiment, &papers, under)?;
+        broken.extend(problems);
+        output::print(show::results(&results))?;
+        say!(
+            "The figures are in {}.",
+            results::file(lab, &experiment.name, under.model.as_deref()).display()
+        )?;
+    }
+    if !broken.is_empty() {
+        bail!("{}", broken.join("; "));
+    }
+    Ok(())
+}
+
+fn list(lab: &Lab) -> Result<()> {
+    let papers = papers::Papers::of(lab)?;
+    let change = source::change_hash(lab)?;
+    let mut lines = Vec::new();
+    for name in definition::names(lab)? {
+        let experiment = definition::load(lab, &name, &papers)?;
+        let runs = results::last(lab, &name)?;
+        if runs.is_empty() {
+            lines.push([name, experiment.title, "never".into()]);
+            continue;
+        }
+        for results in runs {
+            let met = results.checks.iter().filter(|check| check.pass).count();
+            let older = results
+                .kernels
+                .iter()
+                .filter_map(|kernel| kernel.change.as_ref())
+                .any(|old| *old != change);
+            let last = format!(
+                "{met} of {} aims met, {}{}",
+                results.checks.len(),
+                results.date,
+                if older { ", with another kernel" } else { "" }
+            );
+            lines.push([results.name(), experiment.title.clone(), last]);
+        }
+    }
+    say!("{}", show::list(&lines))?;
+    Ok(())
+}
+
+fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) -> Result<()> {
+    let kernel = build::build(lab, config)?;
+    let init = programs::init(lab)?;
+    let mut programs = programs::workloads(lab)?;
+    if config != Config::Pristine {
+        programs.extend(programs::selftests(lab, config)?);
+    }
+    programs.push(programs::cohort()?);
+    let image = rootfs::image(lab, rootfs)?;
+    eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
+    guest::Spec {
+        name: "shell".into(),
+        machine: guest::Machine::Lab,
+        kernel: &kernel.image,
+        memory,
+        cpus: 2,
+        icount: false,
+        rootfs: Some(&image),
+        read_limit: None,
+        cmdline: format!("lab.shell quiet {cmdline}"),
+        init: &init,
+        programs: &programs,
+        steps: Vec::new(),
+        plugin: None,
+        limit: 0,
+    }
+    .shell(lab)
+}
+
+fn clean(lab: &Lab, all: bool) -> Result<()> {
+    let out = lab.root.join("out");
+    if all {
+        return files::remove(&out);
+    }
+    for part in ["linux", "build", "guest", "rootfs", "run", "traces", "logs"] {
+        files::remove(&out.join(part))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_keeps_results_unless_all_is_asked_for() {
+        let (_dir, lab) = Lab::fake();
+        files::write(&lab.out("results/a.json"), b"{}").unwrap();
+        files::write(&lab.out("build/bench/vmlinux"), b"").unwrap();
+        clean(&lab, false).unwrap();
+        assert!(lab.out("results/a.json").exists() && !lab.out("build").exists());
+        clean(&lab, true).unwrap();
+        assert!(!lab.root.join("out").exists());
+    }
+}

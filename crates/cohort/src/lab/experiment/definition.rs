@@ -1,0 +1,845 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments: one TOML file a table or figure of a paper, checked whole when it is read.
+
+use crate::lab::Lab;
+use crate::lab::experiment::expr::Expr;
+use crate::lab::experiment::papers::Papers;
+use crate::lab::guest::job::Step;
+use crate::lab::host::files;
+use crate::lab::kernel::build::Config;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Where a guest's clock leaps while it waits for its disk, its commands have as many times the
+/// seconds; that it ends is seen to by the host's clock.
+const LEAPS: u64 = 100;
+
+/// An experiment as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The file's name.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What is compared and how, and what differs from the paper.
+    pub about: String,
+    /// The items of the papers that it reproduces.
+    #[serde(default)]
+    pub paper: Vec<String>,
+    /// The machine.
+    pub guest: Guest,
+    /// What of each command the translation model counts.
+    #[serde(default)]
+    pub regions: Regions,
+    /// What is compared.
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// What we aim for.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+    /// What is shown.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+}
+
+/// What of a command the translation model counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Regions {
+    /// All of it.
+    #[default]
+    Command,
+    /// What it marks itself, with `lab-mark` or `mark.h`.
+    Marks,
+}
+
+/// The machine of an experiment.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// MB.
+    pub memory: u64,
+    /// Processors.
+    #[serde(default = "one")]
+    pub cpus: u32,
+    /// Count instructions.
+    #[serde(default)]
+    pub icount: bool,
+    /// The recipe of the root file system.
+    pub rootfs: Option<String>,
+    /// Host seconds for one boot.
+    pub timeout: u64,
+    /// A boot for each variant, so that each finds what the first finds; else the variants of a
+    /// kernel share one.
+    #[serde(default)]
+    pub fresh: bool,
+    /// More words for the kernel's command line.
+    #[serde(default)]
+    pub cmdline: String,
+    /// This program is in the guest as /lab/bin/cohort; its libraries come from `rootfs`.
+    #[serde(default)]
+    pub cohort: bool,
+}
+
+/// One thing that is compared.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// The kernel that it needs.
+    #[serde(default = "bench")]
+    pub kernel: Config,
+    /// The translation model that it runs under, whatever the command line says: a built-in's name.
+    pub model: Option<String>,
+    /// Commands before it.
+    #[serde(default)]
+    pub setup: Vec<String>,
+    /// The command that is measured.
+    pub command: String,
+    /// The same with less to do, for runs under a translation model of the command line and for
+    /// recording, where the plain one takes too long.
+    #[serde(default, skip_serializing)]
+    pub model_command: Option<String>,
+    /// How many times.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// Seconds of guest time for one command.
+    pub timeout: Option<u64>,
+    /// More words for its kernel's command line, after the guest's; needs [`Guest::fresh`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cmdline: String,
+    /// MB that its guest can read from the disk in a second: of time, not of instructions. Needs
+    /// [`Guest::fresh`] too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_limit: Option<u64>,
+}
+
+impl Variant {
+    /// The step of this name is one of the command's own rounds.
+    pub fn measures(&self, step: &str) -> bool {
+        let number = step
+            .strip_prefix(&self.name)
+            .and_then(|rest| rest.strip_prefix('.'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
+}
+
+/// A figure with an aim.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What it is.
+    pub name: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// The expression that it is.
+    pub measured: String,
+    /// What the paper says.
+    pub paper: Option<PaperRef>,
+    /// What we aim for.
+    pub aim: Aim,
+}
+
+/// The paper's figure: by id, or itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum PaperRef {
+    /// The figure.
+    Number(f64),
+    /// ITEM/VALUE in `experiments/papers.toml`.
+    Id(String),
+}
+
+/// A bound on a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// The comparison.
+    pub op: Op,
+    /// The bound.
+    pub value: f64,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Op {
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// More than.
+    #[serde(rename = ">")]
+    More,
+    /// Less than.
+    #[serde(rename = "<")]
+    Less,
+    /// Exactly.
+    #[serde(rename = "==")]
+    Equal,
+    /// Within a twentieth of it: what was foretold.
+    #[serde(rename = "~")]
+    Near,
+}
+
+impl Aim {
+    /// The figure meets it.
+    pub fn met(&self, measured: f64) -> bool {
+        match self.op {
+            Op::AtLeast => measured >= self.value,
+            Op::AtMost => measured <= self.value,
+            Op::More => measured > self.value,
+            Op::Less => measured < self.value,
+            Op::Equal => measured == self.value,
+            Op::Near => (measured - self.value).abs() <= self.value.abs() / 20.0,
+        }
+    }
+
+    /// The aim in a table.
+    pub fn text(&self) -> String {
+        let op = match self.op {
+            Op::AtLeast => ">=",
+            Op::AtMost => "<=",
+            Op::More => ">",
+            Op::Less => "<",
+            Op::Equal => "==",
+            Op::Near => "~",
+        };
+        format!("{op} {}", self.value)
+    }
+}
+
+/// A table or a plot.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// What it is.
+    pub kind: Kind,
+    /// What the rows, groups or the axis are.
+    #[serde(default)]
+    pub x_label: String,
+    /// What the values are.
+    #[serde(default)]
+    pub y_label: String,
+    /// Logarithmic.
+    #[serde(default)]
+    pub log: bool,
+    /// Rows, groups or points.
+    pub x: Vec<X>,
+    /// Columns, bars or lines.
+    pub series: Vec<Series>,
+}
+
+/// The kinds of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A row for each x, a column for each series.
+    Table,
+    /// A group for each x, a bar for each series.
+    Bar,
+    /// A point for each x, a line for each series.
+    Line,
+    /// A box with whiskers for each x. There are five series: the least, the lower quartile, the
+    /// median, the upper quartile and the most.
+    Box,
+}
+
+/// A row, group or point.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum X {
+    /// A number.
+    Number(f64),
+    /// A name.
+    Text(String),
+}
+
+impl X {
+    /// As it stands in an expression and in a table.
+    pub fn text(&self) -> String {
+        match self {
+            X::Number(number) => number.to_string(),
+            X::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A column, the bars of one colour, or a line.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Its name.
+    pub label: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// The expression, with {x} for the row, group or point.
+    pub y: String,
+}
+
+impl Series {
+    /// The expression for one x.
+    pub fn at(&self, x: &X) -> Result<Expr, String> {
+        Expr::parse(&self.y.replace("{x}", &x.text()))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn bench() -> Config {
+    Config::Bench
+}
+
+/// The names of all experiments, sorted.
+pub fn names(lab: &Lab) -> Result<Vec<String>> {
+    Ok(files::with_suffix(&lab.path("experiments"), ".toml")?
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .filter(|name| name != "papers")
+        .collect())
+}
+
+/// Reads an experiment and checks all of it.
+pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
+    let path = lab.path(&format!("experiments/{name}.toml"));
+    if !path.is_file() || name == "papers" {
+        bail!(
+            "there is no experiment `{name}`; `cohort lab list` shows those that there are: {}",
+            names(lab)?.join(", ")
+        );
+    }
+    let text = files::read(&path)?;
+    let experiment: Experiment = toml::from_str(&text)
+        .with_context(|| format!("{} is not an experiment", path.display()))?;
+    experiment
+        .validate(name, papers)
+        .with_context(|| format!("{} has a mistake", path.display()))?;
+    Ok(experiment)
+}
+
+impl Experiment {
+    fn validate(&self, file: &str, papers: &Papers) -> Result<()> {
+        if self.name != file {
+            bail!("its name is `{}` and its file's `{file}`", self.name);
+        }
+        // Under a model one thread runs all processors in turn.
+        let modelled = self.variants.iter().all(|variant| variant.model.is_some());
+        if self.guest.icount && self.guest.cpus != 1 && !modelled {
+            bail!("counting instructions needs `cpus = 1`");
+        }
+        if self.guest.cohort && self.guest.rootfs.is_none() {
+            bail!("`cohort = true` needs a `rootfs`, which has the program's libraries");
+        }
+        if self.variants.is_empty() {
+            bail!("it has no [[variant]]");
+        }
+        for (number, variant) in self.variants.iter().enumerate() {
+            let name = &variant.name;
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            if name.is_empty() || !name.chars().all(plain) {
+                bail!("the variant's name `{name}` may hold a-z, 0-9 and - only");
+            }
+            if self.variants[..number].iter().any(|v| v.name == *name) {
+                bail!("two variants are named {name}");
+            }
+            if let Some(model) = &variant.model {
+                translation::Model::builtin(model)
+                    .with_context(|| format!("the variant {name}"))?;
+            }
+            if variant.rounds == 0 {
+                bail!("the variant {name} has no rounds");
+            }
+            let own = !variant.cmdline.is_empty() || variant.read_limit.is_some();
+            if own && !self.guest.fresh {
+                bail!("the variant {name} needs a boot of its own: `fresh = true`");
+            }
+            if variant.read_limit.is_some() && (self.guest.rootfs.is_none() || self.guest.icount) {
+                bail!("`read_limit` of {name} needs a `rootfs`, and no `icount`");
+            }
+        }
+        for id in &self.paper {
+            papers.require(id)?;
+        }
+        for check in &self.checks {
+            if let Some(PaperRef::Id(id)) = &check.paper {
+                papers
+                    .require(id)
+                    .with_context(|| format!("the check `{}`", check.name))?;
+            }
+            Expr::parse(&check.measured)
+                .and_then(|expr| self.known(&expr, papers))
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("the check `{}`", check.name))?;
+        }
+        for figure in &self.figures {
+            if figure.kind == Kind::Box && figure.series.len() != 5 {
+                bail!(
+                    "the figure `{}` is a box and needs five series: min, lower, median, upper \
+                     and max",
+                    figure.title
+                );
+            }
+            for x in &figure.x {
+                if figure.kind == Kind::Line && matches!(x, X::Text(_)) {
+                    bail!(
+                        "the figure `{}` is a line and needs numbers as x",
+                        figure.title
+                    );
+                }
+                for series in &figure.series {
+                    series
+                        .at(x)
+                        .and_then(|expr| self.known(&expr, papers))
+                        .map_err(anyhow::Error::msg)
+                        .with_context(|| {
+                            format!("the figure `{}`, series `{}`", figure.title, series.label)
+                        })?;
+                }
+            }
+        }
+        // The job's format has its own rules; better now than after a build.
+        for boot in self.boots() {
+            crate::lab::guest::job::write(&boot.steps)?;
+        }
+        let modelled = self.variants.iter().filter_map(|variant| {
+            let command = variant.model_command.as_ref()?;
+            Some(Step::new(&variant.name, 1, command))
+        });
+        crate::lab::guest::job::write(&modelled.collect::<Vec<_>>())?;
+        Ok(())
+    }
+
+    /// The experiment as it runs under a translation model of the command line: with the commands
+    /// of [`Variant::model_command`], and each variant in a boot of its own, since what a model
+    /// holds would pass from one to the next. Time is the guest's own, as the model's order of
+    /// things must not depend on this machine's speed.
+    pub fn modelled(mut self) -> Self {
+        self.guest.fresh = true;
+        self.guest.icount = true;
+        for variant in &mut self.variants {
+            if let Some(command) = variant.model_command.take() {
+                variant.command = command;
+            }
+        }
+        self
+    }
+
+    /// Refuses a run that would not be what the command line says: variants that name their model
+    /// run under no other, and without a model there is nothing to check.
+    pub fn accepts(&self, model: Option<&str>, check: bool) -> Result<()> {
+        let named = self.variants.iter().filter_map(|v| v.model.as_deref());
+        let named: BTreeSet<_> = named.collect();
+        let all = self.variants.iter().all(|v| v.model.is_some());
+        if let Some(model) = model
+            && !named.is_empty()
+        {
+            let named = named.into_iter().collect::<Vec<_>>().join(" and ");
+            bail!(
+                "{} compares {named}, which its variants name: run it without `--model {model}`",
+                self.name
+            );
+        }
+        if let Some(variant) = self.variants.iter().find(|v| v.read_limit.is_some())
+            && model.is_some()
+        {
+            bail!(
+                "{} limits the speed of its guest's disk (`read_limit` of {}), and under a model no \
+                 time passes while the guest waits for that: run it without --model",
+                self.name,
+                variant.name
+            );
+        }
+        if check && model.is_none() && !all {
+            bail!(
+                "`--check` compares the translations of a model with QEMU's, and {} runs without \
+                 one: name it with --model",
+                self.name
+            );
+        }
+        Ok(())
+    }
+
+    fn known(&self, expr: &Expr, papers: &Papers) -> Result<(), String> {
+        let mut wrong = None;
+        let mut unknown_paper = None;
+        expr.names(
+            &mut |name| {
+                if !self.variants.iter().any(|variant| variant.name == name) {
+                    wrong = Some(format!("there is no variant `{name}`"));
+                }
+            },
+            &mut |id| {
+                if papers.get(id).is_none() {
+                    unknown_paper = Some(format!("experiments/papers.toml has no `{id}`"));
+                }
+            },
+        );
+        wrong.or(unknown_paper).map_or(Ok(()), Err)
+    }
+
+    /// The kernels that it boots, each once.
+    pub fn kernels(&self) -> Vec<Config> {
+        let mut found = Vec::new();
+        for variant in &self.variants {
+            if !found.contains(&variant.kernel) {
+                found.push(variant.kernel);
+            }
+        }
+        found
+    }
+
+    /// The guests that it boots, one after the other.
+    pub fn boots(&self) -> Vec<Boot<'_>> {
+        let mut groups: Vec<Vec<&Variant>> = Vec::new();
+        for variant in &self.variants {
+            let same = |other: &&Variant| {
+                other.kernel == variant.kernel && other.model == variant.model && !self.guest.fresh
+            };
+            match groups.iter_mut().find(|group| group.iter().all(same)) {
+                Some(group) => group.push(variant),
+                None => groups.push(vec![variant]),
+            }
+        }
+        groups
+            .into_iter()
+            .map(|variants| Boot {
+                name: match (variants[0], self.guest.fresh, &variants[0].model) {
+                    (variant, true, _) => format!("{}-{}", self.name, variant.name),
+                    (variant, _, None) => format!("{}-{}", self.name, variant.kernel),
+                    (variant, _, Some(model)) => {
+                        format!("{}-{}-{model}", self.name, variant.kernel)
+                    }
+                },
+                kernel: variants[0].kernel,
+                model: variants[0].model.as_deref(),
+                cmdline: self.cmdline(variants[0]),
+                read_limit: variants[0].read_limit,
+                steps: variants.iter().flat_map(|v| self.steps(v)).collect(),
+                variants,
+            })
+            .collect()
+    }
+
+    /// The words that a variant's kernel finds on its command line.
+    pub fn cmdline(&self, variant: &Variant) -> String {
+        format!("{} {}", self.guest.cmdline, variant.cmdline)
+    }
+
+    /// Set-up and rounds of a variant.
+    pub fn steps(&self, variant: &Variant) -> Vec<Step> {
+        // With `icount` a guest that waits for its disk is given no time to wait in: its clock goes
+        // on to the next timer at once, and so by minutes while the host reads a block. A program
+        // that used 12 s had taken 3,096 when the disk was limited to 1 MB/s.
+        let leaps = self.guest.icount && self.guest.rootfs.is_some();
+        let timeout = variant.timeout.unwrap_or(self.guest.timeout) * if leaps { LEAPS } else { 1 };
+        let setup = variant.setup.iter().zip(1..).map(|(command, number)| {
+            Step::new(format!("{}.setup-{number}", variant.name), timeout, command)
+        });
+        let rounds = (1..=variant.rounds).map(|round| {
+            Step::new(
+                format!("{}.{round}", variant.name),
+                timeout,
+                &variant.command,
+            )
+        });
+        setup.chain(rounds).collect()
+    }
+}
+
+/// One boot of a guest: what runs in it.
+#[derive(Debug)]
+pub struct Boot<'a> {
+    /// The run's name, a directory below `out/run`.
+    pub name: String,
+    /// The kernel.
+    pub kernel: Config,
+    /// The translation model that the variants name.
+    pub model: Option<&'a str>,
+    /// Words for the kernel's command line.
+    pub cmdline: String,
+    /// MB that it can read from the disk in a second.
+    pub read_limit: Option<u64>,
+    /// The variants that it is to give figures of.
+    pub variants: Vec<&'a Variant>,
+    /// The job.
+    pub steps: Vec<Step>,
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// An experiment in which all checks pass validation.
+    pub const GOOD: &str = r#"
+name = "demo"
+title = "A demonstration"
+about = "Two ways."
+paper = ["p.t4"]
+[guest]
+memory = 256
+icount = true
+timeout = 60
+[[variant]]
+name = "stock"
+setup = ["put /sys/a never"]
+command = "fork-cost"
+rounds = 2
+[[variant]]
+name = "pure"
+kernel = "pristine"
+command = "fork-cost"
+timeout = 5
+[[check]]
+name = "speed-up"
+unit = "x"
+measured = "min(stock:fork) / min(pure:fork)"
+paper = "p.t4/speed-up"
+aim = { op = ">=", value = 3 }
+[[figure]]
+title = "Table 4"
+kind = "table"
+x = ["stock", "pure"]
+series = [{ label = "fork", y = "min({x}:fork)" }]
+"#;
+
+    /// What its paper says.
+    pub const PAPERS: &str = "[[item]]\nid = \"p.t4\"\nvalues = [ { name = \"speed-up\", value = 2.1 \
+        }, { name = \"words\", value = \"many\" } ]\n";
+
+    fn fake(text: &str) -> (tempfile::TempDir, Lab) {
+        let (dir, lab) = Lab::fake();
+        files::write(&lab.path("experiments/demo.toml"), text.as_bytes()).unwrap();
+        files::write(&lab.path("experiments/papers.toml"), PAPERS.as_bytes()).unwrap();
+        (dir, lab)
+    }
+
+    fn error_of(text: &str) -> String {
+        let (_dir, lab) = fake(text);
+        let papers = Papers::of(&lab).unwrap();
+        format!("{:#}", load(&lab, "demo", &papers).unwrap_err())
+    }
+
+    #[test]
+    fn an_experiment_is_read_and_becomes_jobs() {
+        let (_dir, lab) = fake(GOOD);
+        let papers = Papers::of(&lab).unwrap();
+        assert_eq!(papers.get("p.t4/speed-up"), Some(Some(2.1)));
+        assert_eq!(papers.get("p.t4/words"), Some(None));
+        assert_eq!(papers.get("p.t4/none"), None);
+        let experiment = load(&lab, "demo", &papers).unwrap();
+        assert_eq!(experiment.kernels(), [Config::Bench, Config::Pristine]);
+        let boots = experiment.boots();
+        assert_eq!(boots.len(), 2);
+        assert_eq!(boots[0].name, "demo-bench");
+        let steps: Vec<_> = boots[0].steps.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(steps, ["stock.setup-1", "stock.1", "stock.2"]);
+        assert_eq!(boots[1].kernel, Config::Pristine);
+        assert_eq!(boots[1].steps[0].timeout, 5);
+        let (_dir, disk) = fake(&GOOD.replace("memory = 256", "memory = 256\nrootfs = \"base\""));
+        let disk = load(&disk, "demo", &papers).unwrap();
+        assert_eq!(disk.boots()[1].steps[0].timeout, 500);
+        assert_eq!(super::names(&lab).unwrap(), ["demo"]);
+    }
+
+    #[test]
+    fn variants_of_one_kernel_share_a_boot_unless_each_is_to_have_its_own() {
+        let shared = GOOD.replace("kernel = \"pristine\"\n", "");
+        let fresh = shared.replace("timeout = 60", "timeout = 60\nfresh = true");
+        let boots = |text: &str| -> Vec<(String, Vec<String>)> {
+            let (_dir, lab) = fake(text);
+            let experiment = load(&lab, "demo", &Papers::of(&lab).unwrap()).unwrap();
+            let boots = experiment.boots().into_iter();
+            boots
+                .map(|boot| {
+                    let variants = boot.variants.iter().map(|v| v.name.clone());
+                    (boot.name, variants.collect())
+                })
+                .collect()
+        };
+        let both = vec!["stock".to_string(), "pure".to_string()];
+        assert_eq!(boots(&shared), [("demo-bench".into(), both)]);
+        assert_eq!(
+            boots(&fresh),
+            [
+                ("demo-stock".into(), vec!["stock".to_string()]),
+                ("demo-pure".into(), vec!["pure".to_string()])
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variant_may_have_words_for_its_kernel() {
+        let text = GOOD
+            .replace(
+                "timeout = 60",
+                "timeout = 60\nfresh = true\ncmdline = \"a=1\"",
+            )
+            .replace("timeout = 5", "timeout = 5\ncmdline = \"b=2\"");
+        let (_dir, lab) = fake(&text);
+        let experiment = load(&lab, "demo", &Papers::of(&lab).unwrap()).unwrap();
+        let words: Vec<Vec<String>> = experiment
+            .boots()
+            .iter()
+            .map(|boot| boot.cmdline.split_whitespace().map(String::from).collect())
+            .collect();
+        assert_eq!(words, [vec!["a=1"], vec!["a=1", "b=2"]]);
+    }
+
+    #[test]
+    fn under_a_model_a_variant_may_have_less_to_do() {
+        let text = GOOD.replacen(
+            "command = \"fork-cost\"",
+            "command = \"fork-cost\"\nmodel_command = \"fork-cost --rounds 1\"",
+            1,
+        );
+        let (_dir, lab) = fake(&text);
+        let papers = Papers::of(&lab).unwrap();
+        let commands = |experiment: &Experiment| -> Vec<String> {
+            let variants = experiment.variants.iter();
+            variants.map(|v| v.command.clone()).collect()
+        };
+        let plain = load(&lab, "demo", &papers).unwrap();
+        assert_eq!(commands(&plain), ["fork-cost", "fork-cost"]);
+        assert!(!plain.guest.fresh);
+        let modelled = plain.modelled();
+        assert_eq!(commands(&modelled), ["fork-cost --rounds 1", "fork-cost"]);
+        // What one variant leaves in the model's TLBs is not the next one's.
+        assert!(modelled.guest.fresh);
+        assert!(modelled.guest.icount);
+        let (_dir, lab) = fake(&text.replace("--rounds 1\"", "--rounds 1\\n\""));
+        let error = format!("{:#}", load(&lab, "demo", &papers).unwrap_err());
+        assert!(error.contains("one line"), "{error}");
+    }
+
+    #[test]
+    fn a_run_is_refused_that_would_not_be_under_the_model_of_the_command_line() {
+        let papers = Papers::parse(PAPERS).unwrap();
+        let plain: Experiment = toml::from_str(GOOD).unwrap();
+        plain.validate("demo", &papers).unwrap();
+        for (model, check) in [(None, false), (Some("zen4"), false), (Some("zen4"), true)] {
+            plain.accepts(model, check).unwrap();
+        }
+        let error = plain.accepts(None, true).unwrap_err().to_string();
+        assert!(error.contains("--model"), "{error}");
+
+        let mut slow = plain;
+        slow.variants[0].read_limit = Some(10);
+        slow.accepts(None, false).unwrap();
+        let error = slow.accepts(Some("zen4"), false).unwrap_err().to_string();
+        assert!(error.contains("read_limit"), "{error}");
+
+        let text = GOOD
+            .replace("name = \"stock\"", "name = \"stock\"\nmodel = \"baseline\"")
+            .replace("name = \"pure\"", "name = \"pure\"\nmodel = \"larger-tlb\"");
+        let named: Experiment = toml::from_str(&text).unwrap();
+        named.validate("demo", &papers).unwrap();
+        named.accepts(None, false).unwrap();
+        named.accepts(None, true).unwrap();
+        let error = named.accepts(Some("zen4"), false).unwrap_err().to_string();
+        assert!(error.contains("baseline and larger-tlb"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_experiment_lists_those_that_there_are() {
+        let (_dir, lab) = fake(GOOD);
+        let error = load(&lab, "nope", &Papers::default())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`nope`") && error.contains("demo"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let change = |from: &str, to: &str| {
+            assert!(GOOD.contains(from), "{from}");
+            error_of(&GOOD.replacen(from, to, 1))
+        };
+        for (error, word) in [
+            (error_of("name = "), "demo.toml is not an experiment"),
+            (change("memory = 256", "memry = 256"), "memry"),
+            (change("name = \"demo\"", "name = \"other\""), "`other`"),
+            (
+                change("icount = true", "icount = true\ncpus = 2"),
+                "cpus = 1",
+            ),
+            (
+                error_of(
+                    &GOOD
+                        .replace("timeout = 60", "timeout = 60\nfresh = true")
+                        .replace("rounds = 2", "rounds = 2\nread_limit = 1"),
+                ),
+                "needs a `rootfs`",
+            ),
+            (
+                change("min(pure:fork)", "min(none:fork)"),
+                "no variant `none`",
+            ),
+            (change("min(stock:fork)", "least(stock:fork)"), "least"),
+            (change("p.t4/speed-up", "p.t4/slow-down"), "p.t4/slow-down"),
+            (change("\"p.t4\"]", "\"p.t9\"]"), "p.t9"),
+            (change("op = \">=\"", "op = \"=>\""), "=>"),
+            (change("name = \"pure\"", "name = \"stock\""), "named stock"),
+            (change("name = \"pure\"", "name = \"Pure.1\""), "Pure.1"),
+            (change("rounds = 2", "rounds = 0"), "no rounds"),
+            (
+                change("rounds = 2", "rounds = 2\ncmdline = \"a\""),
+                "boot of its own",
+            ),
+            (
+                change("kind = \"table\"", "kind = \"line\""),
+                "numbers as x",
+            ),
+            (change("kind = \"table\"", "kind = \"box\""), "five series"),
+            (change("{x}:fork", "{x}x:fork"), "no variant `stockx`"),
+            (
+                change("kernel = \"pristine\"", "kernel = \"prestine\""),
+                "prestine",
+            ),
+        ] {
+            assert!(error.contains(word), "no {word} in: {error}");
+            assert!(error.contains("demo.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn aims_compare_as_they_read() {
+        let aim = |op, value| Aim { op, value };
+        assert!(aim(Op::AtLeast, 3.0).met(3.0) && !aim(Op::AtLeast, 3.0).met(2.9));
+        assert!(aim(Op::AtMost, 3.0).met(3.0) && !aim(Op::AtMost, 3.0).met(3.1));
+        assert!(aim(Op::More, 3.0).met(3.1) && !aim(Op::More, 3.0).met(3.0));
+        assert!(aim(Op::Less, 3.0).met(2.9) && !aim(Op::Less, 3.0).met(3.0));
+        assert!(aim(Op::Equal, 1.0).met(1.0) && !aim(Op::Equal, 1.0).met(2.0));
+        assert!(aim(Op::Near, 4.0).met(3.81) && aim(Op::Near, 4.0).met(4.19));
+        assert!(!aim(Op::Near, 4.0).met(3.79) && !aim(Op::Near, 4.0).met(4.21));
+        assert_eq!(aim(Op::AtLeast, 3.0).text(), ">= 3");
+    }
+
+    #[test]
+    fn every_experiment_of_the_project_is_without_mistake() {
+        let lab = Lab {
+            root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            tarball: PathBuf::from("none"),
+        };
+        let papers = Papers::of(&lab).unwrap();
+        for name in super::names(&lab).unwrap() {
+            let experiment = load(&lab, &name, &papers).unwrap_or_else(|e| panic!("{e:#}"));
+            if let Some(rootfs) = &experiment.guest.rootfs {
+                crate::lab::guest::rootfs::recipe(&lab, rootfs).unwrap_or_else(|e| panic!("{e:#}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments: their files, runs and results, and the report of them.
+
+pub mod definition;
+pub mod expr;
+pub mod papers;
+pub mod report;
+pub mod results;

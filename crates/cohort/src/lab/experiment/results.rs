@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Running experiments, and what came of them: `out/results/NAME.json`.
+
+use crate::lab::Lab;
+use crate::lab::experiment::definition::{Experiment, Figure, Guest, Kind, PaperRef, Variant, X};
+use crate::lab::experiment::expr::{Expr, Figures};
+use crate::lab::experiment::papers::Papers;
+use crate::lab::guest::plugin::{self, Check, Plugin, Task};
+use crate::lab::guest::programs;
+use crate::lab::guest::protocol::{self, Metric};
+use crate::lab::guest::rootfs;
+use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
+use crate::lab::host::files;
+use crate::lab::kernel::build::{self, Config, Kernel};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Changes when a field of the results changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// All that came of an experiment.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// The format.
+    pub schema_version: u32,
+    /// The experiment's name.
+    pub experiment: String,
+    /// Its title.
+    pub title: String,
+    /// What it compares.
+    pub about: String,
+    /// The items of the papers.
+    pub paper: Vec<String>,
+    /// When it ran, UTC.
+    pub date: String,
+    /// Host seconds that it took.
+    pub seconds: u64,
+    /// The kernels.
+    pub kernels: Vec<Kernel>,
+    /// The emulator's version.
+    pub qemu: String,
+    /// The translation model that the guests ran under, unless their variants name another.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<String>,
+    /// Translations compared with QEMU's, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub translations: Option<Check>,
+    /// The machine.
+    pub guest: Guest,
+    /// The variants, in order.
+    pub variants: Vec<VariantResult>,
+    /// The figures with an aim.
+    pub checks: Vec<CheckResult>,
+    /// Tables and plots.
+    pub figures: Vec<FigureResult>,
+    /// What the guests' kernels complained of, and how guests ended early.
+    pub problems: Vec<String>,
+}
+
+/// What came of a variant.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VariantResult {
+    /// The variant.
+    #[serde(flatten)]
+    pub variant: VariantInfo,
+    /// Why it has no figures, if it failed.
+    pub why: Option<String>,
+    /// What it printed.
+    pub metrics: BTreeMap<String, Metric>,
+}
+
+/// The parts of a variant that results name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VariantInfo {
+    /// Its name.
+    pub name: String,
+    /// Its kernel.
+    pub kernel: Config,
+    /// What was measured.
+    pub command: String,
+    /// What was done before.
+    pub setup: Vec<String>,
+}
+
+/// A figure beside the paper's and the aim.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// What it is.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The paper's figure.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub measured: Option<f64>,
+    /// The aim.
+    pub aim: String,
+    /// The aim is met.
+    pub pass: bool,
+    /// It is a figure of the translation model's.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub of_model: bool,
+    /// Why there is no figure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+}
+
+/// A table or plot with its values.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FigureResult {
+    /// Its title.
+    pub title: String,
+    /// What it is.
+    pub kind: Kind,
+    /// What the rows, groups or the axis are.
+    pub x_label: String,
+    /// What the values are.
+    pub y_label: String,
+    /// Logarithmic.
+    pub log: bool,
+    /// Rows, groups or points.
+    pub x: Vec<X>,
+    /// Columns, bars or lines.
+    pub series: Vec<SeriesResult>,
+}
+
+/// One column, colour of bars, or line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeriesResult {
+    /// Its name.
+    pub label: String,
+    /// Its unit.
+    pub unit: String,
+    /// A value for each x.
+    pub values: Vec<Option<f64>>,
+}
+
+/// What guests run under.
+#[derive(Debug, Default)]
+pub struct Under {
+    /// The translation model, for variants that name none.
+    pub model: Option<String>,
+    /// Every translation is compared with QEMU's.
+    pub check: bool,
+}
+
+/// An experiment as lists and reports name it: `NAME`, or `NAME@MODEL` under a model that the
+/// command line named.
+fn title(name: &str, model: Option<&str>) -> String {
+    let model = model.map(|model| {
+        let stem = Path::new(model).file_stem().unwrap_or_default();
+        format!("@{}", stem.to_string_lossy())
+    });
+    format!("{name}{}", model.unwrap_or_default())
+}
+
+impl Results {
+    /// The experiment, and the model after an `@` if it ran under one.
+    pub fn name(&self) -> String {
+        title(&self.experiment, self.model.as_deref())
+    }
+}
+
+/// Where the results of an experiment are; a model's are apart from those without.
+pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
+    lab.out(&format!("results/{}.json", title(name, model)))
+}
+
+/// Runs an experiment: builds what it needs, boots each of its kernels, writes the results.
+/// The sentences that come with them are about guests that did not get to their end.
+pub fn run(
+    lab: &Lab,
+    experiment: &Experiment,
+    papers: &Papers,
+    under: &Under,
+) -> Result<(Results, Vec<String>)> {
+    let start = SystemTime::now();
+    let qemu = qemu_version()?;
+    let mut kernels = Vec::new();
+    for config in experiment.kernels() {
+        kernels.push(build::build(lab, config)?);
+    }
+    let init = programs::init(lab)?;
+    let programs = programs::of_experiment(lab, &experiment.guest)?;
+    let rootfs = match &experiment.guest.rootfs {
+        Some(name) => Some(rootfs::image(lab, name)?),
+        None => None,
+    };
+    let mut variants = Vec::new();
+    let mut problems = Vec::new();
+    let mut broken = Vec::new();
+    let mut translations: Option<Check> = None;
+    for boot in experiment.boots() {
+        let kernel = kernels
+            .iter()
+            .find(|kernel| kernel.config == boot.kernel)
+            .context("a boot with a kernel that the experiment does not name")?;
+        let guest = &experiment.guest;
+        let mut steps = boot.steps;
+        let mut marked = Vec::new();
+        let plugin = match boot.model.or(under.model.as_deref()) {
+            Some(model) => {
+                let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
+                (steps, marked) = plugin::mark(&steps, measured, experiment.regions);
+                let mut plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                // Checked is all that happens, from the boot's first instruction on.
+                plugin.check = under.check;
+                plugin.whole = under.check;
+                Some(plugin)
+            }
+            None => None,
+        };
+        let name = match (&under.model, boot.model) {
+            (Some(_), None) => format!("{}@model", boot.name),
+            _ => boot.name,
+        };
+        let mut outcome = Spec {
+            name: name.clone(),
+            machine: Machine::Lab,
+            kernel: &kernel.image,
+            memory: guest.memory,
+            cpus: guest.cpus,
+            // The model's order of things must not depend on this machine's speed.
+            icount: guest.icount || plugin.is_some(),
+            rootfs: rootfs.as_deref(),
+            read_limit: boot.read_limit,
+            cmdline: boot.cmdline,
+            init: &init,
+            programs: &programs,
+            steps,
+            plugin: plugin.as_ref(),
+            limit: match &plugin {
+                Some(plugin) => guest.timeout * plugin.slower(),
+                None => guest.timeout,
+            },
+        }
+        .run(lab)?;
+        if plugin.is_some() {
+            let output = plugin::Output::read(&lab.out(&format!("run/{name}")))?;
+            broken.extend(output.give(&marked, &mut outcome).err());
+            if let Some(check) = output.check {
+                let sum = translations.get_or_insert_default();
+                sum.add(check);
+                broken.extend(check.problem(&lab.out(&format!("run/{name}/qemu.log"))));
+            }
+        }
+        broken.extend(outcome.problem());
+        problems.extend(outcome.complaints.iter().cloned());
+        let results = boot.variants.into_iter();
+        variants.extend(results.map(|variant| variant_result(variant, &outcome)));
+    }
+    // As they stand in the file, whatever kernel they needed.
+    let position = |name: &str| experiment.variants.iter().position(|v| v.name == name);
+    variants.sort_by_key(|result| position(&result.variant.name));
+    let figures = Collected {
+        modelled: under.model.is_some() || experiment.variants.iter().any(|v| v.model.is_some()),
+        variants: &variants,
+        papers,
+    };
+    let results = Results {
+        schema_version: SCHEMA_VERSION,
+        experiment: experiment.name.clone(),
+        title: experiment.title.clone(),
+        about: experiment.about.clone(),
+        paper: experiment.paper.clone(),
+        date: utc(start),
+        seconds: start.elapsed().map_or(0, |time| time.as_secs()),
+        kernels,
+        qemu,
+        model: under.model.clone(),
+        translations,
+        guest: experiment.guest.clone(),
+        checks: checks(experiment, &figures),
+        figures: experiment
+            .figures
+            .iter()
+            .filter(|figure| {
+                figures.modelled || !figure.series.iter().any(|series| is_models(&series.y))
+            })
+            .map(|figure| figure_result(figure, &figures))
+            .chain(model_figure(&variants, under.model.as_deref()))
+            .collect(),
+        variants,
+        problems: broken.iter().cloned().chain(problems).collect(),
+    };
+    let path = file(lab, &experiment.name, under.model.as_deref());
+    let text = serde_json::to_string_pretty(&results).context("results that JSON cannot hold")?;
+    files::write(&path, (text + "\n").as_bytes())?;
+    Ok((results, broken))
+}
+
+/// The last results of an experiment: without a model first, then those under each model. None
+/// if it never ran.
+pub fn last(lab: &Lab, name: &str) -> Result<Vec<Results>> {
+    let under = format!("{name}@");
+    let mut found: Vec<PathBuf> = vec![file(lab, name, None)];
+    found.retain(|path| path.exists());
+    let all = files::with_suffix(&lab.out("results"), ".json")?;
+    found.extend(all.into_iter().filter(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with(&under)
+    }));
+    let read = |path: &PathBuf| {
+        serde_json::from_str(&files::read(path)?).with_context(|| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let again = match stem.split_once('@') {
+                Some((name, model)) => format!("{name} --model {model}"),
+                None => stem.into_owned(),
+            };
+            format!(
+                "{} is not of this version of the lab: run `cohort lab run {again}` again",
+                path.display()
+            )
+        })
+    };
+    found.iter().map(read).collect()
+}
+
+fn variant_result(variant: &Variant, outcome: &Outcome) -> VariantResult {
+    let mut metrics = BTreeMap::new();
+    let mut why = None;
+    let setups = (1..=variant.setup.len()).map(|n| format!("{}.setup-{n}", variant.name));
+    let rounds = (1..=variant.rounds).map(|n| format!("{}.{n}", variant.name));
+    for name in setups.chain(rounds) {
+        let failure = match outcome.report.find(&name) {
+            None => Some(
+                outcome
+                    .problem()
+                    .unwrap_or_else(|| format!("the guest did not run the step {name}")),
+            ),
+            Some(step) if !step.ending.success() => {
+                let last = step
+                    .lines
+                    .iter()
+                    .rfind(|line| !line.starts_with("metric ") && !line.trim().is_empty());
+                Some(match last {
+                    Some(line) => format!("{name}: {} ({})", step.ending, line.trim()),
+                    None => format!("{name}: {}", step.ending),
+                })
+            }
+            Some(step) => protocol::metrics(&step.lines, &mut metrics)
+                .err()
+                .map(|error| format!("{name}: {error}")),
+        };
+        why = why.or(failure);
+    }
+    VariantResult {
+        variant: VariantInfo {
+            name: variant.name.clone(),
+            kernel: variant.kernel,
+            command: variant.command.clone(),
+            setup: variant.setup.clone(),
+        },
+        why,
+        metrics,
+    }
+}
+
+/// The figures that the variants printed, and the papers'.
+struct Collected<'a> {
+    modelled: bool,
+    variants: &'a [VariantResult],
+    papers: &'a Papers,
+}
+
+impl Figures for Collected<'_> {
+    fn values(&self, variant: &str, metric: &str) -> Result<Vec<f64>, String> {
+        let result = self
+            .variants
+            .iter()
+            .find(|result| result.variant.name == variant)
+            .ok_or_else(|| format!("there is no variant {variant}"))?;
+        // Half of a variant's rounds are not its figures.
+        if let Some(why) = &result.why {
+            return Err(format!("{variant} failed: {why}"));
+        }
+        result
+            .metrics
+            .get(metric)
+            .map(|metric| metric.values.clone())
+            .ok_or_else(|| format!("{variant} printed no metric {metric}"))
+    }
+
+    fn paper(&self, id: &str) -> Result<f64, String> {
+        self.papers
+            .get(id)
+            .flatten()
+            .ok_or_else(|| format!("the paper gives no number for {id}"))
+    }
+}
+
+/// A model's figure; without a model there is none to show.
+fn is_models(expression: &str) -> bool {
+    expression.contains(&format!(":{}", plugin::PREFIX))
+}
+
+/// Columns of [`model_figure`]: a label, the metric, and whether it is in a thousand instructions.
+const MODEL_COLUMNS: [(&str, &str, bool); 7] = [
+    ("million instructions", "instructions", false),
+    ("cycles", "cycles", true),
+    ("L1 I stall", "icache-stall-cycles", true),
+    ("TLB stall", "tlb-stall-cycles", true),
+    ("L1 TLB misses", "l1-tlb-misses", true),
+    ("last TLB misses", "walks", true),
+    ("walk cycles", "walk-cycles", true),
+];
+
+/// What every experiment shows under a model that the command line named: the same columns for
+/// each variant, over all its regions.
+fn model_figure(variants: &[VariantResult], model: Option<&str>) -> Option<FigureResult> {
+    let model = model?;
+    let sum = |result: &VariantResult, names: &[&str]| -> Option<f64> {
+        let mut sum = 0.0;
+        for name in names {
+            let metric = result.metrics.get(&format!("{}{name}", plugin::PREFIX))?;
+            sum += metric.values.iter().sum::<f64>();
+        }
+        result.why.is_none().then_some(sum)
+    };
+    let series = MODEL_COLUMNS.map(|(label, metric, rate)| {
+        let names: &[&str] = match metric {
+            "tlb-stall-cycles" => &["itlb-stall-cycles", "dtlb-stall-cycles"],
+            "l1-tlb-misses" => &["l1-tlb-fetch-misses", "l1-tlb-data-misses"],
+            metric => &[metric],
+        };
+        let of = |result: &VariantResult| {
+            let instructions = sum(result, &["instructions"])?;
+            let value = sum(result, names)?;
+            Some(match rate {
+                true if instructions > 0.0 => 1_000.0 * value / instructions,
+                true => return None,
+                false => value / 1e6,
+            })
+        };
+        SeriesResult {
+            label: label.into(),
+            unit: String::new(),
+            values: variants.iter().map(of).collect(),
+        }
+    });
+    Some(FigureResult {
+        title: format!("Under {model}, in 1,000 instructions"),
+        kind: Kind::Table,
+        x_label: "variant".into(),
+        y_label: String::new(),
+        log: false,
+        x: variants
+            .iter()
+            .map(|result| X::Text(result.variant.name.clone()))
+            .collect(),
+        series: series.into(),
+    })
+}
+
+fn checks(experiment: &Experiment, figures: &Collected<'_>) -> Vec<CheckResult> {
+    experiment
+        .checks
+        .iter()
+        .filter(|check| figures.modelled || !is_models(&check.measured))
+        .map(|check| {
+            let measured = Expr::parse(&check.measured).and_then(|expr| expr.evaluate(figures));
+            CheckResult {
+                name: check.name.clone(),
+                unit: check.unit.clone(),
+                paper: match &check.paper {
+                    Some(PaperRef::Number(number)) => Some(*number),
+                    Some(PaperRef::Id(id)) => figures.papers.get(id).flatten(),
+                    None => None,
+                },
+                measured: measured.as_ref().ok().copied(),
+                aim: check.aim.text(),
+                pass: measured
+                    .as_ref()
+                    .is_ok_and(|&measured| check.aim.met(measured)),
+                of_model: is_models(&check.measured),
+                why: measured.err(),
+            }
+        })
+        .collect()
+}
+
+fn figure_result(figure: &Figure, figures: &Collected<'_>) -> FigureResult {
+    FigureResult {
+        title: figure.title.clone(),
+        kind: figure.kind,
+        x_label: figure.x_label.clone(),
+        y_label: figure.y_label.clone(),
+        log: figure.log,
+        x: figure.x.clone(),
+        series: figure
+            .series
+            .iter()
+            .map(|series| SeriesResult {
+                label: series.label.clone(),
+                unit: series.unit.clone(),
+                values: figure
+                    .x
+                    .iter()
+                    .map(|x| series.at(x).and_then(|expr| expr.evaluate(figures)).ok())
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+/// A time as `2026-01-31 12:00:00 UTC`.
+pub fn utc(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March here, so that the leap day is a year's last.
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let day = days % 146_097;
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!(
+        "{year}-{month:02}-{date:02} {:02}:{:02}:{:02} UTC",
+        rest / 3_600,
+        rest % 3_600 / 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::experiment::definition;
+    use crate::lab::guest::protocol::Report;
+    use crate::lab::guest::run::End;
+    use std::time::Duration;
+
+    fn evaluate(report: &str, end: End) -> (Vec<VariantResult>, Vec<CheckResult>, FigureResult) {
+        let experiment: Experiment = toml::from_str(definition::tests::GOOD).unwrap();
+        let mut parsed = Report::default();
+        report.lines().for_each(|line| parsed.line(line));
+        let outcome = Outcome {
+            report: parsed,
+            end,
+            complaints: Vec::new(),
+            console: PathBuf::from("console.log"),
+        };
+        let variants: Vec<_> = experiment
+            .variants
+            .iter()
+            .map(|variant| variant_result(variant, &outcome))
+            .collect();
+        let papers = Papers::parse(definition::tests::PAPERS).unwrap();
+        let figures = Collected {
+            modelled: false,
+            variants: &variants,
+            papers: &papers,
+        };
+        let checks = checks(&experiment, &figures);
+        let figure = figure_result(&experiment.figures[0], &figures);
+        (variants, checks, figure)
+    }
+
+    const WHOLE: &str = "ready\nbegin stock.setup-1\nend stock.setup-1 exit=0\nbegin stock.1\n\
+        out stock.1 metric fork 40 i\nend stock.1 exit=0\nbegin stock.2\n\
+        out stock.2 metric fork 30 i\nend stock.2 exit=0\nbegin pure.1\n\
+        out pure.1 metric fork 10 i\nend pure.1 exit=0\ntaint 0\ndone\n";
+
+    #[test]
+    fn figures_are_compared_with_paper_and_aim() {
+        let (variants, checks, figure) = evaluate(WHOLE, End::Done);
+        assert_eq!(variants[0].metrics["fork"].values, [40.0, 30.0]);
+        assert_eq!(checks[0].measured, Some(3.0));
+        assert_eq!(checks[0].paper, Some(2.1));
+        assert!(checks[0].pass);
+        assert_eq!(figure.series[0].values, [Some(30.0), Some(10.0)]);
+    }
+
+    #[test]
+    fn a_variant_that_fails_has_no_figures_and_its_check_does_not_pass() {
+        let text = WHOLE.replace(
+            "end stock.2 exit=0",
+            "out stock.2 no memory\nend stock.2 exit=1",
+        );
+        let (variants, checks, figure) = evaluate(&text, End::Done);
+        let why = variants[0].why.as_deref().unwrap();
+        assert!(
+            why.contains("status 1") && why.contains("no memory"),
+            "{why}"
+        );
+        assert_eq!(checks[0].measured, None);
+        assert!(!checks[0].pass);
+        assert!(checks[0].why.as_deref().unwrap().contains("stock failed"));
+        assert_eq!(figure.series[0].values, [None, Some(10.0)]);
+    }
+
+    #[test]
+    fn a_failed_setup_fails_its_variant() {
+        let text = WHOLE.replace("end stock.setup-1 exit=0", "end stock.setup-1 exit=1");
+        let (variants, checks, _) = evaluate(&text, End::Done);
+        assert!(variants[0].why.as_deref().unwrap().contains("setup-1"));
+        assert!(!checks[0].pass);
+    }
+
+    #[test]
+    fn a_guest_that_panics_fails_what_it_did_not_run() {
+        let report = WHOLE.split("begin pure.1").next().unwrap();
+        let (variants, checks, _) = evaluate(report, End::Panic("sysrq".into()));
+        assert!(variants[0].why.is_none());
+        assert!(variants[1].why.as_deref().unwrap().contains("sysrq"));
+        assert!(!checks[0].pass);
+    }
+
+    #[test]
+    fn a_missing_metric_is_named() {
+        let text = WHOLE.replace("pure.1 metric fork", "pure.1 metric forks");
+        let (_, checks, _) = evaluate(&text, End::Done);
+        assert!(
+            checks[0]
+                .why
+                .as_deref()
+                .unwrap()
+                .contains("pure printed no metric fork")
+        );
+    }
+
+    #[test]
+    fn dates_are_right_over_leap_years() {
+        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(at(1_767_225_599), "2025-12-31 23:59:59 UTC");
+        assert_eq!(at(1_772_323_200), "2026-03-01 00:00:00 UTC");
+    }
+}

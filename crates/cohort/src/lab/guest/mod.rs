@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Guests: what they are made of, how they boot, run a job and report.
+
+pub mod cpio;
+pub mod job;
+pub mod plugin;
+pub mod programs;
+pub mod protocol;
+pub mod rootfs;
+pub mod run;
+pub mod setup;

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Running a guest under the translation model: QEMU's arguments before, the metrics after.
+//!
+//! The plugin's figures become metrics of the steps that they were counted in, named `model-…`,
+//! so that experiments use them like any other.
+
+use crate::lab::experiment::definition::Regions;
+use crate::lab::guest::job::Step;
+use crate::lab::guest::run::Outcome;
+use crate::lab::host::files;
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The plugin's file, beside this program.
+const PLUGIN: &str = "libcohort_qemu.so";
+/// Metrics that only the model gives begin with this.
+pub const PREFIX: &str = "model-";
+/// Files here are in memory.
+const SHM: &str = "/dev/shm";
+/// Guest seconds for a mark.
+const MARK_LIMIT: u64 = 60;
+
+/// What the plugin does in a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plugin {
+    /// The plugin.
+    file: PathBuf,
+    /// `vmlinux`, for names and page faults.
+    kernel: Option<PathBuf>,
+    /// What to do with the accesses.
+    pub task: Task,
+    /// What a trace is of, in words; nothing if it need not say.
+    pub about: String,
+    /// Walk the page tables at every access and compare.
+    pub check: bool,
+    /// From the first instruction on, whatever the marks.
+    pub whole: bool,
+}
+
+/// What becomes of the accesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// They are counted.
+    Count,
+    /// A model takes them: a built-in's name or a file.
+    Model(String),
+    /// They are recorded in this file.
+    Record(PathBuf),
+}
+
+/// Refuses what no guest could run: a model that cannot be used, a plugin that is not there. Ask
+/// before a kernel is built.
+pub fn ready(task: &Task) -> Result<()> {
+    if let Task::Model(model) = task {
+        translation::Model::load(model)?;
+    }
+    let file = plugin()?;
+    if !file.is_file() {
+        bail!(
+            "there is no {}: `make build` makes it beside this program",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+fn plugin() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell this program's file")?;
+    Ok(own.with_file_name(PLUGIN))
+}
+
+impl Plugin {
+    /// For a guest with this kernel.
+    pub fn new(kernel: &Path, task: Task) -> Result<Self> {
+        Self::with(Some(kernel), task)
+    }
+
+    /// For a guest with a kernel that has no symbols: its processes and page faults are not seen.
+    pub fn nameless(task: Task) -> Result<Self> {
+        Self::with(None, task)
+    }
+
+    fn with(kernel: Option<&Path>, task: Task) -> Result<Self> {
+        ready(&task)?;
+        let file = plugin()?;
+        let task = match task {
+            Task::Model(model) => {
+                if model.contains(['/', ',']) || model.ends_with(".toml") {
+                    let path = Path::new(&model)
+                        .canonicalize()
+                        .with_context(|| format!("cannot read the model {model}"))?;
+                    Task::Model(path.to_string_lossy().into_owned())
+                } else {
+                    Task::Model(model)
+                }
+            }
+            other => other,
+        };
+        let written = match &task {
+            Task::Count => Path::new(""),
+            Task::Model(model) => Path::new(model),
+            Task::Record(file) => file,
+        };
+        // Only `about` has its commas doubled, as QEMU's options want them: paths can do without.
+        for path in [&file, kernel.unwrap_or(Path::new("")), written] {
+            if path.to_string_lossy().contains(',') {
+                bail!(
+                    "{}: QEMU's plugins take no path with a comma",
+                    path.display()
+                );
+            }
+        }
+        Ok(Plugin {
+            file,
+            kernel: kernel.map(Path::to_path_buf),
+            task,
+            about: String::new(),
+            check: false,
+            whole: false,
+        })
+    }
+
+    /// How many times as long a guest may take as it may without the plugin. It is slower by more
+    /// than that, but limits are many times what a guest takes.
+    pub fn slower(&self) -> u64 {
+        match self.check {
+            true => 12,
+            false => 4,
+        }
+    }
+
+    /// What `-plugin` wants, with the guest's memory in a file below `ram`; output goes below `dir`.
+    fn argument(&self, ram: &Path, dir: &Path) -> String {
+        let mut text = format!(
+            "{},ram={},out={}",
+            self.file.display(),
+            ram.display(),
+            dir.join("model.json").display()
+        );
+        if let Some(kernel) = &self.kernel {
+            text.push_str(&format!(",kernel={}", kernel.display()));
+        }
+        match &self.task {
+            Task::Count => {}
+            Task::Model(model) => text.push_str(&format!(",model={model}")),
+            Task::Record(file) => text.push_str(&format!(",record={}", file.display())),
+        }
+        if !self.about.is_empty() {
+            // QEMU takes a single one for the end of the value.
+            text.push_str(&format!(",about={}", self.about.replace(',', ",,")));
+        }
+        for (name, on) in [("check", self.check), ("whole", self.whole)] {
+            if on {
+                text.push_str(&format!(",{name}=on"));
+            }
+        }
+        text
+    }
+
+    /// Adds to QEMU's command line what the plugin needs; the machine's memory is named `ram`.
+    pub fn add_to(&self, qemu: &mut Command, memory: u64, dir: &Path) {
+        let ram = memory_dir(Path::new(SHM), memory, dir);
+        qemu.arg("-object")
+            .arg(format!(
+                "memory-backend-file,id=ram,size={memory}M,share=on,mem-path={}",
+                ram.display()
+            ))
+            .arg("-plugin")
+            .arg(self.argument(&ram, dir));
+    }
+}
+
+/// Where QEMU makes the file with the guest's memory, which it removes at once: in memory if the
+/// machine has a place for it, else with the run's other files.
+fn memory_dir(shm: &Path, memory: u64, dir: &Path) -> PathBuf {
+    // Containers have a small one, and QEMU is killed when it is full.
+    match free_megabytes(shm) {
+        Some(free) if free > memory => shm.to_path_buf(),
+        _ => dir.to_path_buf(),
+    }
+}
+
+/// The space in a file system; nothing where there is no such directory.
+fn free_megabytes(dir: &Path) -> Option<u64> {
+    let name = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes()).ok()?;
+    // SAFETY: the name ends with a zero byte, the structure is written by the call, and all zeros
+    // is one of its values.
+    let space = unsafe {
+        let mut space: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(name.as_ptr(), &mut space) != 0 {
+            return None;
+        }
+        space
+    };
+    Some((space.f_bavail * space.f_frsize) >> 20)
+}
+
+/// What the plugin wrote.
+#[derive(Debug, Deserialize)]
+pub struct Output {
+    /// Instructions that the guest executed.
+    pub instructions: u64,
+    /// Translations compared, if that was asked for.
+    pub check: Option<Check>,
+    regions: Vec<Part>,
+    requests: Vec<Part>,
+}
+
+/// Translations compared with QEMU's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+pub struct Check {
+    /// How many.
+    pub checked: u64,
+    /// How many differed.
+    pub wrong: u64,
+    /// How many the model compared with its own walks.
+    pub model_checked: u64,
+    /// How many of these differed, 64 a guest at most.
+    pub model_wrong: u64,
+}
+
+impl Check {
+    /// Adds another guest's.
+    pub fn add(&mut self, other: Check) {
+        self.checked += other.checked;
+        self.wrong += other.wrong;
+        self.model_checked += other.model_checked;
+        self.model_wrong += other.model_wrong;
+    }
+
+    /// One sentence if there is something wrong; `log` has the details.
+    pub fn problem(&self, log: &Path) -> Option<String> {
+        (self.wrong + self.model_wrong > 0 || self.checked == 0).then(|| {
+            format!(
+                "{} of {} translations and {} of {} of the model differ from QEMU's: {}",
+                self.wrong,
+                self.checked,
+                self.model_wrong,
+                self.model_checked,
+                log.display()
+            )
+        })
+    }
+}
+
+/// A region or a request.
+#[derive(Debug, Deserialize)]
+struct Part {
+    /// The step it was in, by its number in the marks.
+    step: u64,
+    metrics: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Value {
+    name: String,
+    value: f64,
+    unit: String,
+}
+
+impl Output {
+    /// Reads it from a run's directory.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join("model.json");
+        serde_json::from_str(&files::read(&path)?)
+            .with_context(|| format!("{} is not of this plugin: `make build`", path.display()))
+    }
+
+    /// Gives each step the metrics of its regions and requests. `marked` are the names of the
+    /// steps that were to be counted, in the order of their numbers.
+    pub fn give(&self, marked: &[String], outcome: &mut Outcome) -> Result<(), String> {
+        let kinds = [(PREFIX, &self.regions), ("model-request-", &self.requests)];
+        for (prefix, parts) in kinds {
+            for part in parts {
+                let name = (part.step as usize)
+                    .checked_sub(1)
+                    .and_then(|n| marked.get(n));
+                let step = outcome
+                    .report
+                    .steps
+                    .iter_mut()
+                    .find(|s| Some(&s.name) == name);
+                let Some(step) = step else { continue };
+                let line = |v: &Value| format!("metric {prefix}{} {} {}", v.name, v.value, v.unit);
+                step.lines.extend(part.metrics.iter().map(line));
+            }
+        }
+        for (name, number) in marked.iter().zip(1..) {
+            if !self.regions.iter().any(|part| part.step == number) {
+                return Err(format!(
+                    "the model saw no region in the step {name}: it begins with the mark start \
+                     and ends with stop"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The job with marks around the steps named `measured`, and the names of these in order.
+pub fn mark(
+    steps: &[Step],
+    measured: impl Fn(&str) -> bool,
+    regions: Regions,
+) -> (Vec<Step>, Vec<String>) {
+    let mut marked = Vec::new();
+    let mut job = Vec::new();
+    if regions == Regions::Command {
+        job.push(Step::new("mark.warm", MARK_LIMIT, "lab-mark warm"));
+    }
+    for step in steps {
+        if !measured(&step.name) {
+            job.push(step.clone());
+            continue;
+        }
+        marked.push(step.name.clone());
+        let number = marked.len();
+        let at = |what: &str, command: String| {
+            Step::new(format!("mark.{what}-{number}"), MARK_LIMIT, command)
+        };
+        let start = match regions {
+            Regions::Command => format!("lab-mark step {number} -- lab-mark start {number}"),
+            Regions::Marks => format!("lab-mark step {number}"),
+        };
+        job.push(at("start", start));
+        job.push(step.clone());
+        if regions == Regions::Command {
+            job.push(at("stop", "lab-mark stop".into()));
+        }
+    }
+    (job, marked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::guest::protocol::{self, Report};
+    use crate::lab::guest::run::End;
+    use std::collections::BTreeMap;
+
+    fn steps() -> Vec<Step> {
+        ["a.setup-1", "a.1", "b.1"]
+            .map(|name| Step::new(name, 5, "true"))
+            .to_vec()
+    }
+
+    #[test]
+    fn steps_that_are_measured_stand_between_marks() {
+        let measured = |name: &str| !name.contains("setup");
+        let (job, marked) = mark(&steps(), measured, Regions::Command);
+        let text: Vec<_> = job
+            .iter()
+            .map(|s| format!("{}: {}", s.name, s.command))
+            .collect();
+        assert_eq!(
+            text,
+            [
+                "mark.warm: lab-mark warm",
+                "a.setup-1: true",
+                "mark.start-1: lab-mark step 1 -- lab-mark start 1",
+                "a.1: true",
+                "mark.stop-1: lab-mark stop",
+                "mark.start-2: lab-mark step 2 -- lab-mark start 2",
+                "b.1: true",
+                "mark.stop-2: lab-mark stop",
+            ]
+        );
+        assert_eq!(marked, ["a.1", "b.1"]);
+        // A command that marks itself is only told apart from the others.
+        let (job, _) = mark(&steps(), measured, Regions::Marks);
+        assert_eq!(job.len(), 5);
+        assert_eq!(job[1].command, "lab-mark step 1");
+    }
+
+    #[test]
+    fn metrics_go_to_their_step_and_a_step_without_a_region_is_named() {
+        let output: Output = serde_json::from_str(
+            r#"{"schema_version": 1, "instructions": 9, "regions": [
+                {"step": 2, "id": 0, "metrics": [{"name": "cycles", "value": 7, "unit": "cycles"}]}],
+                "requests": [
+                {"step": 2, "id": 4, "metrics": [{"name": "cycles", "value": 3, "unit": "cycles"}]},
+                {"step": 2, "id": 5, "metrics": [{"name": "cycles", "value": 4, "unit": "cycles"}]},
+                {"step": 9, "id": 5, "metrics": []}]}"#,
+        )
+        .unwrap();
+        let mut report = Report::default();
+        for line in ["begin a.1", "end a.1 exit=0", "begin b.1", "end b.1 exit=0"] {
+            report.line(line);
+        }
+        let mut outcome = Outcome {
+            report,
+            end: End::Done,
+            complaints: Vec::new(),
+            console: PathBuf::new(),
+        };
+        let marked = ["a.1".to_string(), "b.1".to_string()];
+        let error = output.give(&marked, &mut outcome).unwrap_err();
+        assert!(error.contains("the step a.1"), "{error}");
+        let mut metrics = BTreeMap::new();
+        protocol::metrics(&outcome.report.find("b.1").unwrap().lines, &mut metrics).unwrap();
+        assert_eq!(metrics["model-cycles"].values, [7.0]);
+        assert_eq!(metrics["model-request-cycles"].values, [3.0, 4.0]);
+        assert!(outcome.report.find("a.1").unwrap().lines.is_empty());
+    }
+
+    #[test]
+    fn a_translation_that_differs_is_a_problem_and_so_is_a_check_of_none() {
+        let right = Check {
+            checked: 9,
+            model_checked: 9,
+            ..Check::default()
+        };
+        let log = Path::new("qemu.log");
+        assert_eq!(right.problem(log), None);
+        let problems = [
+            Check { wrong: 1, ..right },
+            Check {
+                model_wrong: 1,
+                ..right
+            },
+            Check::default(),
+        ];
+        for check in problems {
+            let words = check.problem(log).unwrap();
+            assert!(words.contains("qemu.log"), "{words}");
+        }
+        let mut sum = right;
+        sum.add(Check { wrong: 2, ..right });
+        assert_eq!((sum.checked, sum.wrong), (18, 2));
+    }
+
+    #[test]
+    fn memory_is_where_there_is_room_for_it() {
+        let (shm, dir) = (tempfile::tempdir().unwrap(), Path::new("/out/run/x"));
+        let free = free_megabytes(shm.path()).unwrap();
+        assert_eq!(memory_dir(shm.path(), 0, dir), shm.path());
+        assert_eq!(memory_dir(shm.path(), free * 2 + 1_024, dir), dir);
+        assert_eq!(memory_dir(&shm.path().join("none"), 0, dir), dir);
+    }
+
+    #[test]
+    fn the_plugin_is_told_all_of_it() {
+        let plugin = Plugin {
+            file: "/p.so".into(),
+            kernel: Some("/vmlinux".into()),
+            task: Task::Model("baseline".into()),
+            about: String::new(),
+            check: true,
+            whole: false,
+        };
+        let text = plugin.argument(Path::new("/m"), Path::new("/out/run/x"));
+        assert!(text.starts_with("/p.so,ram=/m,"), "{text}");
+        assert!(
+            text.contains(",out=/out/run/x/model.json,kernel=/vmlinux,model=baseline,check=on")
+        );
+        let nameless = Plugin {
+            kernel: None,
+            ..plugin.clone()
+        };
+        let text = nameless.argument(Path::new("/m"), Path::new("/out/run/x"));
+        assert!(!text.contains("kernel"), "{text}");
+        let recorder = Plugin {
+            task: Task::Record("/t.part".into()),
+            about: "x, stock, Linux 6.12.1 (bench, change a=b)".into(),
+            check: false,
+            ..plugin.clone()
+        };
+        // A comma is doubled; an equals sign within a value is the value's own.
+        let text = recorder.argument(Path::new("/m"), Path::new("/out/run/x"));
+        let about = ",about=x,, stock,, Linux 6.12.1 (bench,, change a=b)";
+        assert!(
+            text.contains(",record=/t.part,") && text.ends_with(about),
+            "{text}"
+        );
+        assert!(
+            !plugin
+                .argument(Path::new("/m"), Path::new("/d"))
+                .contains("about")
+        );
+        let mut qemu = Command::new("qemu");
+        plugin.add_to(&mut qemu, 512, Path::new("/out/run/x"));
+        let args: Vec<_> = qemu.get_args().map(|arg| arg.to_string_lossy()).collect();
+        assert!(args[1].contains("size=512M,share=on"));
+    }
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The programs that go into a guest: its init, the workloads, the kernel's selftests.
+
+use crate::lab::Lab;
+use crate::lab::experiment::definition::Guest;
+use crate::lab::guest::run::Arch;
+use crate::lab::host::files;
+use crate::lab::host::hash::Hasher;
+use crate::lab::host::process::run_or_fail;
+use crate::lab::kernel::build::{self, Config};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the selftests are in the kernel's tree.
+const SELFTESTS: &str = "tools/testing/selftests/cohort";
+
+/// The bit of the kernel's taint mask that KUnit sets when it ran, which is no complaint.
+pub const TAINT_TEST: u64 = 1 << 18;
+
+/// A file for the initramfs.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Where it is in the guest.
+    pub guest_path: String,
+    /// Where it is here.
+    pub file: PathBuf,
+    /// Its mode.
+    pub mode: u32,
+}
+
+impl Program {
+    /// The last part of its path: its name as a command.
+    pub fn name(&self) -> &str {
+        self.guest_path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// Builds the guest's init from all of `guest/init/*.c`.
+pub fn init(lab: &Lab) -> Result<PathBuf> {
+    init_for(lab, Arch::Amd64)
+}
+
+/// Builds the init of guests with another processor.
+pub fn init_for(lab: &Lab, arch: Arch) -> Result<PathBuf> {
+    let sources = files::with_suffix(&lab.path("guest/init"), ".c")?;
+    if sources.is_empty() {
+        bail!(
+            "there is no guest/init/*.c in {}: the checkout is incomplete",
+            lab.root.display()
+        );
+    }
+    let target = match arch {
+        Arch::Amd64 => lab.out("guest/init"),
+        Arch::Arm64 => lab.out("guest/arm64/init"),
+    };
+    compile_with(
+        arch.gcc(),
+        lab,
+        &sources,
+        &lab.path("guest/init"),
+        &target,
+        Link::Static,
+    )?;
+    Ok(target)
+}
+
+/// The shell scripts of the directory `from`, for the directory `to` of a guest.
+pub fn scripts(lab: &Lab, from: &str, to: &str) -> Result<Vec<Program>> {
+    Ok(files::with_suffix(&lab.path(from), ".sh")?
+        .into_iter()
+        .map(|file| Program {
+            guest_path: format!(
+                "{to}/{}",
+                file.file_name().unwrap_or_default().to_string_lossy()
+            ),
+            mode: 0o755,
+            file,
+        })
+        .collect())
+}
+
+/// Builds every workload and lists them with the files beside them.
+pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
+    let dir = lab.path("guest/workloads");
+    let mut programs = Vec::new();
+    for source in files::with_suffix(&dir, ".c")? {
+        let name = source.file_name().unwrap_or_default().to_string_lossy();
+        let (name, link) = match name.strip_suffix(".dyn.c") {
+            Some(name) => (name.to_string(), Link::Dynamic),
+            None => (name.trim_end_matches(".c").to_string(), Link::Static),
+        };
+        let target = lab.out(&format!("guest/bin/{name}"));
+        compile(lab, &[source], &dir, &target, link)?;
+        programs.push(Program {
+            guest_path: format!("/lab/bin/{name}"),
+            file: target,
+            mode: 0o755,
+        });
+    }
+    programs.extend(data_files(lab)?);
+    Ok(programs)
+}
+
+/// Builds one workload without libraries for guests with another processor.
+pub fn workload_for(lab: &Lab, arch: Arch, name: &str) -> Result<Program> {
+    let dir = lab.path("guest/workloads");
+    let target = match arch {
+        Arch::Amd64 => lab.out(&format!("guest/bin/{name}")),
+        Arch::Arm64 => lab.out(&format!("guest/arm64/bin/{name}")),
+    };
+    let source = dir.join(format!("{name}.c"));
+    compile_with(arch.gcc(), lab, &[source], &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: format!("/lab/bin/{name}"),
+        file: target,
+        mode: 0o755,
+    })
+}
+
+/// The files beside the workloads, which no compiler has to see.
+pub fn data_files(lab: &Lab) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    let data = lab.path("guest/workloads/files");
+    if data.is_dir() {
+        for file in files::walk(&data)? {
+            let path = file.strip_prefix(&data).unwrap_or(&file).display();
+            let mode = file
+                .metadata()
+                .with_context(|| format!("cannot read {}", file.display()))?
+                .permissions()
+                .mode();
+            programs.push(Program {
+                guest_path: format!("/lab/files/{path}"),
+                mode: mode & 0o777,
+                file,
+            });
+        }
+    }
+    Ok(programs)
+}
+
+/// This program itself, for guests whose root file system has the libraries of this machine.
+pub fn cohort() -> Result<Program> {
+    Ok(Program {
+        guest_path: "/lab/bin/cohort".into(),
+        file: std::env::current_exe().context("cannot tell this program's file")?,
+        mode: 0o755,
+    })
+}
+
+/// This program for another kind of processor, linked statically; and for this machine's, itself.
+pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    if arch == Arch::Amd64 {
+        return cohort();
+    }
+    let target = lab.out("guest/arm64/target");
+    run_or_fail(
+        Command::new("cargo")
+            .args(["build", "--release", "--locked", "--package", "cohort"])
+            .args(["--target", TARGET, "--target-dir"])
+            .arg(&target)
+            .current_dir(&lab.root)
+            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", arch.gcc())
+            .env(
+                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                "-C target-feature=+crt-static",
+            ),
+        &lab.log("cargo-arm64"),
+        "cohort did not build for arm64: has Rust its standard library (`rustup target add \
+         aarch64-unknown-linux-gnu`)?",
+        |_| (),
+    )?;
+    Ok(Program {
+        guest_path: "/lab/bin/cohort".into(),
+        file: target.join(TARGET).join("release/cohort"),
+        mode: 0o755,
+    })
+}
+
+/// What the guest of an experiment has: the workloads, and this program if it asks for it.
+pub fn of_experiment(lab: &Lab, guest: &Guest) -> Result<Vec<Program>> {
+    let mut programs = workloads(lab)?;
+    if guest.cohort {
+        programs.push(cohort()?);
+    }
+    Ok(programs)
+}
+
+/// Builds the program that prints what KUnit found at boot.
+pub fn kunit(lab: &Lab) -> Result<Program> {
+    let dir = lab.path("crates/cohort/guest");
+    let target = lab.out("guest/bin/kunit");
+    compile(lab, &[dir.join("kunit.c")], &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: "/lab/bin/kunit".into(),
+        file: target,
+        mode: 0o755,
+    })
+}
+
+/// Where a guest has the fuzzer's regression tests.
+pub const REGRESSIONS: &str = "/lab/regressions";
+
+/// Builds the fuzzer of memory management from all of `guest/fuzz/*.c`.
+pub fn fuzz(lab: &Lab) -> Result<Program> {
+    let dir = lab.path("guest/fuzz");
+    let target = lab.out("guest/bin/fuzz");
+    let sources = files::with_suffix(&dir, ".c")?;
+    compile(lab, &sources, &dir, &target, Link::Static)?;
+    Ok(Program {
+        guest_path: "/lab/bin/fuzz".into(),
+        file: target,
+        mode: 0o755,
+    })
+}
+
+/// The fuzzer's regression tests, which `fuzz --replay-all` finds in [`REGRESSIONS`].
+pub fn regressions(lab: &Lab) -> Result<Vec<Program>> {
+    files::with_suffix(&lab.path("guest/fuzz/regressions"), ".fuzz")?
+        .into_iter()
+        .map(|file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            Ok(Program {
+                guest_path: format!("{REGRESSIONS}/{name}"),
+                file: file.clone(),
+                mode: 0o644,
+            })
+        })
+        .collect()
+}
+
+/// Builds the selftests with the kernel's own rules, against its own headers.
+pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
+    let dir = lab.out(config.tree()).join(SELFTESTS);
+    if !dir.join("Makefile").exists() {
+        bail!(
+            "the kernel tree has no {SELFTESTS}/Makefile: kernel/overlay of this checkout is \
+             incomplete"
+        );
+    }
+    let target = lab.out("guest/selftests");
+    let stamp = lab.out("guest/selftests.stamp");
+    let mut hash = Hasher::new();
+    hash.path(&lab.path("kernel/overlay"))?;
+    let hash = hash.finish();
+    if !std::fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
+        let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
+        files::remove(&target)?;
+        files::make_dir(&target)?;
+        let headers = build::headers(lab, config)?;
+        run_or_fail(
+            Command::new("make")
+                .arg("-C")
+                .arg(&dir)
+                .arg(format!("OUTPUT={}", target.display()))
+                .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
+                // The guest has no libraries; their Makefile adds to what it finds here.
+                .env("LDFLAGS", "-static")
+                .env_remove("MAKEFLAGS")
+                .env_remove("MAKELEVEL"),
+            &lab.log("selftests"),
+            "the selftests did not build",
+            |_| (),
+        )?;
+        files::write(&stamp, hash.as_bytes())?;
+    }
+    let mut programs = Vec::new();
+    for file in files::walk(&target)? {
+        let mode = file.metadata().map(|meta| meta.permissions().mode());
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if mode.is_ok_and(|mode| mode & 0o111 != 0) && !name.contains('.') {
+            programs.push(Program {
+                guest_path: format!("/lab/bin/{name}"),
+                mode: 0o755,
+                file: file.clone(),
+            });
+        }
+    }
+    if programs.is_empty() {
+        bail!("{SELFTESTS} built no program: its Makefile names none in TEST_GEN_PROGS");
+    }
+    Ok(programs)
+}
+
+#[derive(Clone, Copy)]
+enum Link {
+    Static,
+    Dynamic,
+}
+
+impl Link {
+    /// The compiler's arguments before and after the sources.
+    fn arguments(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Link::Static => (&["-O2", "-Wall", "-pthread", "-static"], &[]),
+            // What a program defines is found by the libraries that it loads.
+            Link::Dynamic => (&["-O2", "-Wall", "-pthread", "-rdynamic"], &["-ldl"]),
+        }
+    }
+}
+
+/// As [`compile_with`] with this machine's compiler.
+fn compile(
+    lab: &Lab,
+    sources: &[PathBuf],
+    headers: &Path,
+    target: &Path,
+    link: Link,
+) -> Result<()> {
+    compile_with("gcc", lab, sources, headers, target, link)
+}
+
+/// Compiles sources to one program unless it is newer in content than they and their headers.
+fn compile_with(
+    gcc: &str,
+    lab: &Lab,
+    sources: &[PathBuf],
+    headers: &Path,
+    target: &Path,
+    link: Link,
+) -> Result<()> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let (before, after) = link.arguments();
+    let mut hash = Hasher::new();
+    for argument in before.iter().chain(after) {
+        hash.part("argument", argument.as_bytes());
+    }
+    for file in sources
+        .iter()
+        .cloned()
+        .chain(files::with_suffix(headers, ".h")?)
+    {
+        hash.path(&file)?;
+    }
+    let hash = hash.finish();
+    let stamp = files::sibling(target, ".stamp");
+    if target.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
+        return Ok(());
+    }
+    if let Some(dir) = target.parent() {
+        files::make_dir(dir)?;
+    }
+    let mut gcc = Command::new(gcc);
+    gcc.args(before).arg("-o").arg(target);
+    gcc.args(sources).args(after);
+    run_or_fail(
+        &mut gcc,
+        &lab.log(&format!("gcc-{name}")),
+        &format!("the guest program {name} did not build"),
+        |_| (),
+    )?;
+    files::write(&stamp, hash.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_built_once_and_again_when_a_header_changes() {
+        let (_dir, lab) = Lab::fake();
+        let source = |value: i32| format!("#define VALUE {value}\n");
+        files::write(&lab.path("guest/workloads/value.h"), source(3).as_bytes()).unwrap();
+        files::write(
+            &lab.path("guest/workloads/one.c"),
+            b"#include \"value.h\"\nint main(void) { return VALUE; }\n",
+        )
+        .unwrap();
+        files::write(&lab.path("guest/workloads/files/a.conf"), b"x").unwrap();
+        let programs = workloads(&lab).unwrap();
+        let paths: Vec<_> = programs.iter().map(|p| p.guest_path.as_str()).collect();
+        assert_eq!(paths, ["/lab/bin/one", "/lab/files/a.conf"]);
+        let run = || Command::new(&programs[0].file).status().unwrap().code();
+        assert_eq!(run(), Some(3));
+        let first = programs[0].file.metadata().unwrap().modified().unwrap();
+        workloads(&lab).unwrap();
+        assert_eq!(
+            first,
+            programs[0].file.metadata().unwrap().modified().unwrap()
+        );
+        files::write(&lab.path("guest/workloads/value.h"), source(4).as_bytes()).unwrap();
+        workloads(&lab).unwrap();
+        assert_eq!(run(), Some(4));
+    }
+
+    #[test]
+    fn a_program_that_does_not_compile_is_named_with_its_log() {
+        let (_dir, lab) = Lab::fake();
+        files::write(
+            &lab.path("guest/workloads/bad.c"),
+            b"int main(void) { x }\n",
+        )
+        .unwrap();
+        let error = workloads(&lab).unwrap_err().to_string();
+        assert!(
+            error.contains("program bad") && error.contains("gcc-bad.log"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_init_the_error_says_so() {
+        let (_dir, lab) = Lab::fake();
+        assert!(init(&lab).unwrap_err().to_string().contains("guest/init"));
+    }
+}

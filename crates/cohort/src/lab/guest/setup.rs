@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Getting the machine ready: the packages, and enough disk to work in.
+
+use crate::lab::Lab;
+use crate::lab::guest::run;
+use crate::lab::guest::run::Arch;
+use crate::lab::host::apt;
+use crate::lab::host::files;
+use crate::lab::host::process::{output, run_or_fail};
+use crate::lab::host::progress::Progress;
+use crate::lab::kernel::source;
+use anyhow::{Context, Result, bail};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+/// What the trees, three builds, the root file systems and the cache take together.
+const NEEDED: u64 = 15_000_000_000;
+
+/// The packages, each with its reason.
+const PACKAGES: &[(&str, &str)] = &[
+    (
+        "bc",
+        "the kernel's build computes its time constants with it",
+    ),
+    ("bison", "the kernel's configuration parser"),
+    ("ccache", "a second build finds what the first compiled"),
+    (
+        "debian-archive-keyring",
+        "the guest's packages are signed with these keys",
+    ),
+    ("e2fsprogs", "mke2fs makes the guest's root file system"),
+    ("flex", "the kernel's configuration scanner"),
+    ("gcc", "compiles the kernel and the guest's programs"),
+    ("libc6-dev", "the guest's programs are linked with it"),
+    (
+        "libcap-dev",
+        "the kernel's own tests change capabilities with it",
+    ),
+    ("libelf-dev", "objtool reads object files"),
+    (
+        "libnuma-dev",
+        "the kernel's own tests move pages between nodes with it",
+    ),
+    (
+        "libpopt-dev",
+        "the kernel's own test of message queues reads its arguments with it",
+    ),
+    (
+        "liburing-dev",
+        "the kernel's own tests register buffers with it",
+    ),
+    ("make", "builds the kernel"),
+    ("mmdebstrap", "makes the guest's root file system"),
+    ("patch", "applies the hooks"),
+    ("perl", "some of the kernel's sources are generated"),
+    (
+        "rsync",
+        "copies the kernel's source, and its headers for the selftests",
+    ),
+    ("xz-utils", "the kernel's source is packed with it"),
+    (source::SOURCE_PACKAGE, "the kernel's source"),
+];
+
+/// What guests with an arm64 processor need besides.
+const ARM64_PACKAGES: &[(&str, &str)] = &[
+    (
+        "gcc-aarch64-linux-gnu",
+        "compiles the guest's init and links cohort for arm64",
+    ),
+    ("libc6-dev-arm64-cross", "both are linked with it"),
+];
+
+/// The emulator's package.
+fn qemu_package(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "qemu-system-x86",
+        Arch::Arm64 => "qemu-system-arm",
+    }
+}
+
+/// Checks the machine and installs what is missing; with `arm64`, also for guests with such a
+/// processor.
+pub fn setup(lab: &Lab, arm64: bool) -> Result<()> {
+    let release = apt::release(Path::new("/"))?;
+    // `out` may be a disk of its own.
+    let disk = match lab.root.join("out") {
+        out if out.exists() => out,
+        _ => lab.root.clone(),
+    };
+    let free = free_bytes(&disk)?;
+    // What is built already does not have to fit once more.
+    if free < NEEDED && !lab.out("linux/cohort").exists() {
+        bail!(
+            "the lab needs {} GB of disk and {} has {} GB free: free some space, or put the \
+             checkout on a larger disk",
+            NEEDED / 1_000_000_000,
+            disk.display(),
+            free / 1_000_000_000
+        );
+    }
+    let more = if arm64 { ARM64_PACKAGES } else { &[] };
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .chain(more)
+        .map(|(name, _)| *name)
+        .filter(|name| !installed(name))
+        .collect();
+    let emulators = [Some(Arch::Amd64), arm64.then_some(Arch::Arm64)];
+    let emulators: Vec<&str> = emulators
+        .into_iter()
+        .flatten()
+        .filter(|arch| !qemu_is_new_enough(*arch))
+        .map(qemu_package)
+        .collect();
+    let qemu = emulators.is_empty();
+    if missing.is_empty() && qemu {
+        eprintln!("all packages are there");
+        return Ok(());
+    }
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        bail!(
+            "packages are missing ({}) and only root can install them: run `cohort lab setup` as \
+             root once",
+            missing
+                .iter()
+                .copied()
+                .chain(emulators)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    let entries = apt::entries(Path::new("/"))?;
+    let backports = format!("{}-backports", release.codename);
+    let add = match (qemu, release.number) {
+        (false, 12) => apt::backports(&entries, &release.codename)?,
+        _ => None,
+    };
+    if let Some(text) = add {
+        let file = Path::new("/etc/apt/sources.list.d/cohort-backports.sources");
+        files::write(file, text.as_bytes())?;
+        eprintln!(
+            "added {backports} to the package sources ({})",
+            file.display()
+        );
+    }
+    apt_get(lab, "update", &["update"], 20)?;
+    if !missing.is_empty() {
+        let mut args = vec!["install", "--yes", "--no-install-recommends"];
+        args.extend(&missing);
+        apt_get(lab, "install", &args, 60 + 5 * missing.len() as u64)?;
+    }
+    if !qemu {
+        let mut args = vec!["install", "--yes", "--no-install-recommends"];
+        if release.number == 12 {
+            args.extend(["--target-release", &backports]);
+        }
+        args.extend(&emulators);
+        apt_get(lab, "install-qemu", &args, 60)?;
+        for arch in [Arch::Amd64, Arch::Arm64] {
+            let package = qemu_package(arch);
+            if emulators.contains(&package) && !qemu_is_new_enough(arch) {
+                bail!(
+                    "{package} is installed in version {} and the lab needs {} or newer: is \
+                     {backports} among the package sources, and not pinned down?",
+                    run::version_of(arch.qemu()).unwrap_or_else(|_| "unknown".into()),
+                    run::QEMU_MAJOR
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apt_get(lab: &Lab, name: &str, args: &[&str], expected: u64) -> Result<()> {
+    let mut progress = Progress::new(&format!("apt-get {}", args[0]), "s", Some(expected));
+    run_or_fail(
+        Command::new("apt-get")
+            .args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=3"])
+            // A list that cannot be had is otherwise a warning, and a missing package later.
+            .args(["-o", "APT::Update::Error-Mode=any"])
+            .args(args)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+        &lab.log(&format!("apt-{name}")),
+        &format!("apt-get {} failed", args[0]),
+        |_| progress.tick_seconds(),
+    )?;
+    progress.finish(&format!("apt-get {} is done", args[0]));
+    Ok(())
+}
+
+fn installed(package: &str) -> bool {
+    output(Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]))
+        .is_ok_and(|status| status == "installed")
+}
+
+fn qemu_is_new_enough(arch: Arch) -> bool {
+    run::version_of(arch.qemu())
+        .ok()
+        .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
+        .is_some_and(|major| major >= run::QEMU_MAJOR)
+}
+
+/// Bytes that are free on the disk of `path` for whoever runs this.
+pub fn free_bytes(path: &Path) -> Result<u64> {
+    let name = CString::new(path.as_os_str().as_bytes()).context("a path holds a zero byte")?;
+    // SAFETY: statvfs is plain data, for which zeroes are a valid value.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the name ends in a zero byte and `stat` lives through the call.
+    if unsafe { libc::statvfs(name.as_ptr(), &mut stat) } != 0 {
+        return Err(std::io::Error::last_os_error())
+            .with_context(|| format!("cannot read the free space of {}", path.display()));
+    }
+    Ok(stat.f_bavail * stat.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_is_read_and_a_path_that_is_not_there_is_named() {
+        assert!(free_bytes(Path::new("/")).unwrap() > 0);
+        let error = format!("{:#}", free_bytes(Path::new("/no/such")).unwrap_err());
+        assert!(error.contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn every_package_is_named_once_with_a_reason() {
+        let all: Vec<_> = PACKAGES.iter().chain(ARM64_PACKAGES).collect();
+        for (number, (name, reason)) in all.iter().enumerate() {
+            assert!(!reason.is_empty(), "{name}");
+            assert!(
+                all[..number].iter().all(|(other, _)| other != name),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine's Debian: its release, and the package sources it already uses.
+//!
+//! The lab names no server. Whatever else it needs (backports, the guest's packages) comes
+//! from where this machine gets its own packages.
+
+use crate::lab::host::files;
+use anyhow::{Result, bail};
+use std::path::Path;
+
+/// The Debian that this machine runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// 12 or 13.
+    pub number: u32,
+    /// bookworm or trixie.
+    pub codename: String,
+}
+
+/// Reads `etc/os-release` below `root`.
+pub fn release(root: &Path) -> Result<Release> {
+    let text = std::fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .map(|value| value.trim_matches('"').to_string())
+            .unwrap_or_default()
+    };
+    let (id, number) = (field("ID"), field("VERSION_ID"));
+    match (id.as_str(), number.parse()) {
+        ("debian", Ok(number @ 12..=13)) => Ok(Release {
+            number,
+            codename: field("VERSION_CODENAME"),
+        }),
+        _ => bail!(
+            "the lab is made for Debian 12 and 13 and this machine is {}: run it in a container \
+             or a virtual machine with one of them",
+            match field("PRETTY_NAME") {
+                name if name.is_empty() => "neither".into(),
+                name => name,
+            }
+        ),
+    }
+}
+
+/// One source of packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is.
+    pub uri: String,
+    /// The suite, for instance bookworm-security.
+    pub suite: String,
+    /// Its parts: main, contrib and others.
+    pub components: Vec<String>,
+    /// The key, as written there; may be several lines.
+    pub signed_by: Option<String>,
+}
+
+/// All binary package sources in `etc/apt` below `root`.
+pub fn entries(root: &Path) -> Result<Vec<Entry>> {
+    let apt = root.join("etc/apt");
+    let mut found = Vec::new();
+    let main = apt.join("sources.list");
+    if main.is_file() {
+        found.extend(one_line(&files::read(&main)?));
+    }
+    let parts = apt.join("sources.list.d");
+    for file in files::with_suffix(&parts, ".list")? {
+        found.extend(one_line(&files::read(&file)?));
+    }
+    for file in files::with_suffix(&parts, ".sources")? {
+        found.extend(deb822(&files::read(&file)?));
+    }
+    Ok(found)
+}
+
+fn one_line(text: &str) -> Vec<Entry> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let Some(rest) = line.strip_prefix("deb ") else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        let (options, rest) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((options, rest)) => (options, rest),
+            None => ("", rest),
+        };
+        let mut words = rest.split_whitespace();
+        let (Some(uri), Some(suite)) = (words.next(), words.next()) else {
+            continue;
+        };
+        found.push(Entry {
+            uri: uri.to_string(),
+            suite: suite.to_string(),
+            components: words.map(String::from).collect(),
+            signed_by: options
+                .split_whitespace()
+                .find_map(|option| option.strip_prefix("signed-by="))
+                .map(String::from),
+        });
+    }
+    found
+}
+
+fn deb822(text: &str) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let mut fields: Vec<(String, String)> = Vec::new();
+    // An empty line after the last stanza ends it as the others.
+    for line in text.lines().chain([""]) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.trim().is_empty() {
+            found.extend(stanza(&std::mem::take(&mut fields)));
+        } else if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = fields.last_mut() {
+                value.push('\n');
+                value.push_str(line);
+            }
+        } else if let Some((name, value)) = line.split_once(':') {
+            fields.push((name.trim().to_lowercase(), value.trim().to_string()));
+        }
+    }
+    found
+}
+
+fn stanza(fields: &[(String, String)]) -> Vec<Entry> {
+    let get = |name: &str| {
+        fields
+            .iter()
+            .find(|(field, _)| field == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let words = |name: &str| -> Vec<String> {
+        get(name)
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(String::from)
+            .collect()
+    };
+    let off = get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("no"));
+    if off || !words("types").iter().any(|kind| kind == "deb") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for uri in words("uris") {
+        for suite in words("suites") {
+            found.push(Entry {
+                uri: uri.clone(),
+                suite,
+                components: words("components"),
+                signed_by: get("signed-by").map(String::from),
+            });
+        }
+    }
+    found
+}
+
+/// The sources file that adds backports, derived from the machine's own entry for its
+/// release; nothing if they are there already.
+pub fn backports(entries: &[Entry], codename: &str) -> Result<Option<String>> {
+    let wanted = format!("{codename}-backports");
+    if entries.iter().any(|entry| entry.suite == wanted) {
+        return Ok(None);
+    }
+    let Some(own) = entries.iter().find(|entry| entry.suite == codename) else {
+        bail!(
+            "no package source for {codename} in /etc/apt, so none for {wanted} can be derived \
+             from it: add {wanted} by hand"
+        );
+    };
+    let mut text = format!(
+        "# Written by `cohort lab setup`: a newer QEMU than {codename} has.\n\
+         Types: deb\nURIs: {}\nSuites: {wanted}\nComponents: main\n",
+        own.uri
+    );
+    if let Some(key) = &own.signed_by {
+        text.push_str(&format!("Signed-By: {key}\n"));
+    }
+    Ok(Some(text))
+}
+
+/// Package sources for a guest of the suite `guest`: the machine's own for its release and
+/// its security updates, with the release's name replaced.
+pub fn guest_sources(entries: &[Entry], host: &str, guest: &str, security: bool) -> Vec<String> {
+    let mut wanted = vec![host.to_string(), format!("{host}-updates")];
+    if security {
+        wanted.push(format!("{host}-security"));
+    }
+    let mut lines = Vec::new();
+    for entry in entries.iter().filter(|entry| wanted.contains(&entry.suite)) {
+        let suite = entry.suite.replacen(host, guest, 1);
+        let line = format!("deb {} {suite} main", entry.uri);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEB822: &str = "Types: deb deb-src\n# a comment\nURIs: http://one.example/debian\n\
+        Suites: bookworm bookworm-updates\nComponents: main contrib\n\
+        Signed-By: /usr/share/keyrings/debian.gpg\n\n\
+        Types: deb\nURIs: http://one.example/security\nSuites: bookworm-security\n\
+        Components: main\n\nEnabled: no\nTypes: deb\nURIs: http://off.example\nSuites: off\n";
+
+    fn root() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let etc = dir.path().join("etc");
+        files::write(
+            &etc.join("apt/sources.list.d/debian.sources"),
+            DEB822.as_bytes(),
+        )
+        .unwrap();
+        files::write(
+            &etc.join("apt/sources.list"),
+            b"# deb http://no.example x main\n\
+              deb [arch=amd64 signed-by=/key.gpg] http://two.example/debian trixie main # why\n",
+        )
+        .unwrap();
+        files::write(
+            &etc.join("os-release"),
+            b"PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n\
+              VERSION_CODENAME=bookworm\n",
+        )
+        .unwrap();
+        dir
+    }
+
+    #[test]
+    fn both_formats_of_sources_are_read() {
+        let root = root();
+        let found = entries(root.path()).unwrap();
+        let suites: Vec<_> = found.iter().map(|entry| entry.suite.as_str()).collect();
+        assert_eq!(
+            suites,
+            [
+                "trixie",
+                "bookworm",
+                "bookworm-updates",
+                "bookworm-security"
+            ]
+        );
+        assert_eq!(found[0].signed_by.as_deref(), Some("/key.gpg"));
+        assert_eq!(found[1].components, ["main", "contrib"]);
+    }
+
+    #[test]
+    fn backports_come_from_where_the_release_comes_from() {
+        let found = entries(root().path()).unwrap();
+        let text = backports(&found, "bookworm").unwrap().unwrap();
+        assert!(text.contains("URIs: http://one.example/debian\nSuites: bookworm-backports\n"));
+        assert!(text.contains("Signed-By: /usr/share/keyrings/debian.gpg"));
+        let mut there = found.clone();
+        there.extend(deb822(&text));
+        assert_eq!(backports(&there, "bookworm").unwrap(), None);
+        let error = backports(&found, "sid").unwrap_err().to_string();
+        assert!(error.contains("sid-backports"), "{error}");
+    }
+
+    #[test]
+    fn a_key_of_several_lines_is_kept_whole() {
+        let text = "Types: deb\nURIs: u\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN\n .\n line\n";
+        let found = deb822(text);
+        let made = backports(&found, "bookworm").unwrap().unwrap();
+        assert!(
+            made.contains("Signed-By: \n -----BEGIN\n .\n line\n"),
+            "{made}"
+        );
+    }
+
+    #[test]
+    fn a_guest_gets_its_own_suite_from_the_same_place() {
+        let found = entries(root().path()).unwrap();
+        assert_eq!(
+            guest_sources(&found, "bookworm", "sid", true),
+            [
+                "deb http://one.example/debian sid main",
+                "deb http://one.example/debian sid-updates main",
+                "deb http://one.example/security sid-security main"
+            ]
+        );
+        assert_eq!(
+            guest_sources(&found, "bookworm", "bookworm", false).len(),
+            2
+        );
+    }
+
+    #[test]
+    fn another_system_is_refused_by_name() {
+        let root = root();
+        assert_eq!(release(root.path()).unwrap().number, 12);
+        files::write(
+            &root.path().join("etc/os-release"),
+            b"PRETTY_NAME=\"Other 9\"\nID=other\nVERSION_ID=9\n",
+        )
+        .unwrap();
+        let error = release(root.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("Other 9") && error.contains("Debian 12"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Building kernels: three configurations, one build at a time, and nothing built twice.
+
+use crate::lab::Lab;
+use crate::lab::host::files;
+use crate::lab::host::hash::{Hasher, short};
+use crate::lab::host::process::{Event, output, run_or_fail};
+use crate::lab::host::progress::Progress;
+use crate::lab::kernel::kconfig;
+use crate::lab::kernel::source;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Files that a cold build compiles when no earlier build told the number.
+const FIRST_ESTIMATE: u64 = 1_000;
+
+/// What a kernel is built for.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    clap::ValueEnum,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Config {
+    /// Ours, without debug options: for measuring.
+    Bench,
+    /// Ours, with every check that the kernel has: for testing.
+    Debug,
+    /// Debian's source unchanged, configured as `bench`: what we compare with.
+    Pristine,
+}
+
+impl Config {
+    /// The configuration's fragments in `kernel/config`.
+    fn fragments(self) -> &'static [&'static str] {
+        match self {
+            Config::Bench => &["base", "x86_64", "cohort"],
+            Config::Debug => &["base", "x86_64", "cohort", "debug"],
+            Config::Pristine => &["base", "x86_64"],
+        }
+    }
+
+    /// The source tree it is built from.
+    pub fn tree(self) -> &'static str {
+        match self {
+            Config::Bench | Config::Debug => "linux/cohort",
+            Config::Pristine => "linux/pristine",
+        }
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Config::Bench => "bench",
+            Config::Debug => "debug",
+            Config::Pristine => "pristine",
+        })
+    }
+}
+
+/// A kernel that is built: what it is exactly, and where.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Its configuration.
+    pub config: Config,
+    /// Its version, for instance 6.12.48.
+    pub version: String,
+    /// The hash of overlay and hooks; none for a pristine kernel.
+    pub change: Option<String>,
+    /// The hash of its `.config`.
+    pub config_hash: String,
+    /// The compiler's first line of `--version`.
+    pub compiler: String,
+    /// The image.
+    #[serde(skip)]
+    pub image: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel in few words, for tables.
+    pub fn describe(&self) -> String {
+        match &self.change {
+            Some(change) => format!(
+                "{} ({}, change {})",
+                self.version,
+                self.config,
+                short(change)
+            ),
+            None => format!("{} ({})", self.version, self.config),
+        }
+    }
+}
+
+/// Builds the kernel of `config` unless it is built already.
+pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
+    let fragments = fragments(lab, config)?;
+    let compiler = output(Command::new("gcc").arg("--version"))
+        .context("no C compiler: `cohort lab setup` installs gcc")?;
+    let compiler = compiler.lines().next().unwrap_or_default().to_string();
+    // Asked before the lock is: who needs no build does not wait for another's.
+    if source::is_unpacked(lab)
+        && is_built(lab, config, &stamp(lab, config, &fragments, &compiler)?)
+    {
+        eprintln!("the {config} kernel is up to date");
+        return describe(lab, config, compiler);
+    }
+    let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
+    let version = source::pristine(lab)?;
+    if config != Config::Pristine {
+        let written = source::cohort(lab, &version)?;
+        if written > 0 {
+            eprintln!("overlay and hooks: {written} files of Linux {version} written");
+        }
+    }
+    // Of what is in the tree now: it may have been edited while we waited.
+    let stamp = stamp(lab, config, &fragments, &compiler)?;
+    if !is_built(lab, config, &stamp) {
+        configure(lab, config, &fragments)?;
+        compile(lab, config)?;
+        let file = lab.out(&format!("build/{config}/lab.stamp"));
+        files::write(&file, stamp.as_bytes())?;
+    }
+    describe(lab, config, compiler)
+}
+
+/// The image that is `given`, of which nothing more is known, or that of `config`, built.
+pub fn image(lab: &Lab, config: Config, given: Option<&Path>) -> Result<(PathBuf, Option<Kernel>)> {
+    match given {
+        Some(image) if image.is_file() => Ok((image.to_path_buf(), None)),
+        Some(image) => bail!("there is no kernel image {}", image.display()),
+        None => {
+            let kernel = build(lab, config)?;
+            Ok((kernel.image.clone(), Some(kernel)))
+        }
+    }
+}
+
+/// The hash of all that a kernel is made from.
+fn stamp(
+    lab: &Lab,
+    config: Config,
+    fragments: &[(String, String)],
+    compiler: &str,
+) -> Result<String> {
+    let mut stamp = Hasher::new();
+    stamp.part("source", source::identity(lab)?.as_bytes());
+    stamp.part("compiler", compiler.as_bytes());
+    if config != Config::Pristine {
+        stamp.part("change", source::change_hash(lab)?.as_bytes());
+    }
+    for (name, text) in fragments {
+        stamp.part(name, text.as_bytes());
+    }
+    Ok(stamp.finish())
+}
+
+fn is_built(lab: &Lab, config: Config, stamp: &str) -> bool {
+    let dir = lab.out(&format!("build/{config}"));
+    dir.join("vmlinux").exists()
+        && std::fs::read_to_string(dir.join("lab.stamp")).is_ok_and(|old| old == stamp)
+}
+
+fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
+    let dir = lab.out(&format!("build/{config}"));
+    Ok(Kernel {
+        config,
+        version: source::version(&lab.out("linux/pristine"))?,
+        change: match config {
+            Config::Pristine => None,
+            Config::Bench | Config::Debug => Some(source::change_hash(lab)?),
+        },
+        config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
+        compiler,
+        image: dir.join("vmlinux"),
+    })
+}
+
+/// A built kernel has an option.
+pub fn has_option(lab: &Lab, config: Config, option: &str) -> Result<bool> {
+    let text = files::read(&lab.out(&format!("build/{config}/.config")))?;
+    Ok(text.lines().any(|line| line == format!("{option}=y")))
+}
+
+/// The texts of the configuration's fragments.
+fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
+    config
+        .fragments()
+        .iter()
+        .map(|name| {
+            let name = format!("kernel/config/{name}.config");
+            let text = files::read(&lab.path(&name))?;
+            Ok((name, text))
+        })
+        .collect()
+}
+
+/// The kernel's headers for programs, of a built configuration: returns their directory. The caller
+/// holds the lock of the kernel build.
+pub fn headers(lab: &Lab, config: Config) -> Result<PathBuf> {
+    run_or_fail(
+        make(lab, config).arg("headers"),
+        &lab.log("headers"),
+        "the kernel's headers could not be made",
+        |_| (),
+    )?;
+    Ok(lab.out(&format!("build/{config}/usr/include")))
+}
+
+/// `make` for a configuration, out of the source tree, with the compiler's cache.
+pub fn make(lab: &Lab, config: Config) -> Command {
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(lab.out(config.tree()))
+        .arg(format!(
+            "O={}",
+            lab.out(&format!("build/{config}")).display()
+        ))
+        .arg("ARCH=x86_64")
+        .arg(format!("-j{jobs}"))
+        .arg("CC=ccache gcc")
+        .arg("HOSTCC=ccache gcc")
+        // The same source gives the same kernel, whoever builds it and when.
+        .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
+        .env("KBUILD_BUILD_USER", "cohort")
+        .env("KBUILD_BUILD_HOST", "lab")
+        // Another checkout of the project finds the same objects in the cache.
+        .env("CCACHE_BASEDIR", &lab.root)
+        .env("CCACHE_NOHASHDIR", "1")
+        .env("CCACHE_SLOPPINESS", "time_macros")
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL");
+    make
+}
+
+fn configure(lab: &Lab, config: Config, fragments: &[(String, String)]) -> Result<()> {
+    let dir = lab.out(&format!("build/{config}"));
+    files::make_dir(&dir)?;
+    let asked = kconfig::parse_fragments(fragments)?;
+    let all: String = fragments.iter().map(|(_, text)| text.as_str()).collect();
+    let wanted = dir.join("lab.config");
+    files::write(&wanted, all.as_bytes())?;
+    run_or_fail(
+        make(lab, config)
+            .arg("allnoconfig")
+            .env("KCONFIG_ALLCONFIG", &wanted),
+        &lab.log(&format!("config-{config}")),
+        &format!("the {config} kernel could not be configured"),
+        |_| (),
+    )?;
+    kconfig::check(&asked, &files::read(&dir.join(".config"))?)
+}
+
+fn compile(lab: &Lab, config: Config) -> Result<()> {
+    let dir = lab.out(&format!("build/{config}"));
+    let total_file = dir.join("lab.total");
+    let known: Option<u64> = std::fs::read_to_string(&total_file)
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let before = compiled(&dir);
+    let cold = before == 0;
+    // After a full build only make knows how much of it a change undoes.
+    let total = match known {
+        Some(_) if dir.join("vmlinux").exists() => None,
+        known => Some(
+            known
+                .unwrap_or(FIRST_ESTIMATE)
+                .saturating_sub(before)
+                .max(1),
+        ),
+    };
+    let mut progress = Progress::new(&format!("building the {config} kernel"), "files", total);
+    run_or_fail(
+        make(lab, config).arg("vmlinux"),
+        &lab.log(&format!("build-{config}")),
+        &format!("the {config} kernel did not build"),
+        |event| match event {
+            Event::Line(line) => {
+                let kind = line.split_whitespace().next().unwrap_or_default();
+                if line.starts_with("  ") && matches!(kind, "CC" | "AS" | "HOSTCC") {
+                    progress.step();
+                }
+            }
+            Event::Tick => progress.tick(),
+        },
+    )?;
+    progress.finish(&format!("built the {config} kernel"));
+    if cold || known.is_none() {
+        files::write(&total_file, compiled(&dir).to_string().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Object files that are there, counted by the command files that kbuild keeps of them.
+fn compiled(dir: &std::path::Path) -> u64 {
+    let Ok(all) = files::walk(dir) else { return 0 };
+    all.iter()
+        .filter(|path| path.to_string_lossy().ends_with(".o.cmd"))
+        .count() as u64
+}

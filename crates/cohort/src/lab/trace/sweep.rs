@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Replaying traces: one under one model, or many under many configurations at once.
+
+use crate::lab::host::files;
+use crate::lab::show;
+use crate::lab::trace::joblist::{self, Scheduler};
+use crate::lab::trace::variation::{self, Configuration, Vary};
+use crate::output::{self, say};
+use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use translation::metrics::Metric;
+use translation::report::Latencies;
+use translation::trace::{self, Reader};
+use translation::{Counters, Machine, SparseMemory};
+
+/// Changes when a field changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+/// What the table shows unless other metrics are asked for.
+const SHOWN: &[&str] = &[
+    "cycles",
+    "l2-tlb-fetch-misses",
+    "l2-tlb-data-misses",
+    "walk-cycles",
+    "icache-stall-cycles",
+];
+
+/// Arguments of `cohort lab replay`.
+#[derive(clap::Args)]
+pub struct ReplayArgs {
+    /// A trace that `cohort lab record` wrote.
+    trace: PathBuf,
+    /// A built-in model's name or a TOML file.
+    #[arg(long, value_name = "NAME")]
+    model: String,
+}
+
+/// Arguments of `cohort lab sweep`.
+#[derive(clap::Args)]
+pub struct SweepArgs {
+    /// Traces that `cohort lab record` wrote; with --merge, parts or directories of parts.
+    #[arg(required = true, value_name = "TRACE")]
+    inputs: Vec<PathBuf>,
+    /// A built-in model's name or a TOML file; may be given many times.
+    #[arg(long = "model", value_name = "NAME", required_unless_present = "merge")]
+    models: Vec<String>,
+    /// Values for a key of the description, for instance core.rob=64,128 or tlb.4.entries=768,1536
+    /// (elements count from 0); may be given many times, every combination is replayed.
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    vary: Vec<Vary>,
+    /// Metrics to show, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "METRIC")]
+    show: Vec<String>,
+    /// Write all metrics to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Replay nothing; write the list of jobs for a scheduler.
+    #[arg(long, value_enum, requires = "dir", conflicts_with = "json")]
+    jobs: Option<Scheduler>,
+    /// Where the list of jobs and their results go.
+    #[arg(long, value_name = "DIR", requires = "jobs")]
+    dir: Option<PathBuf>,
+    /// Put the results of jobs together.
+    #[arg(long, conflicts_with_all = ["models", "vary", "jobs"])]
+    merge: bool,
+}
+
+/// What came of a sweep.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Sweep {
+    schema_version: u32,
+    rows: Vec<Row>,
+}
+
+impl Sweep {
+    /// In an order that does not depend on where each was replayed, or when.
+    fn of(mut rows: Vec<Row>) -> Self {
+        rows.sort_by(|a, b| (&a.trace, &a.configuration).cmp(&(&b.trace, &b.configuration)));
+        Sweep {
+            schema_version: SCHEMA_VERSION,
+            rows,
+        }
+    }
+}
+
+/// One trace under one configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Row {
+    /// The trace's file.
+    trace: String,
+    /// What the trace says it is.
+    about: String,
+    /// The configuration.
+    #[serde(flatten)]
+    configuration: Configuration,
+    /// Accesses replayed.
+    accesses: u64,
+    /// The counters of the region of interest, and the latencies of its requests.
+    metrics: Vec<Metric>,
+}
+
+/// Replays a trace under one model and prints its report as JSON.
+pub fn replay(args: &ReplayArgs) -> Result<()> {
+    let configuration = Configuration {
+        model: args.model.clone(),
+        set: Vec::new(),
+    };
+    let (machine, _, _) = played(&args.trace, &configuration)?;
+    let text = serde_json::to_string_pretty(&machine.report())
+        .context("counters that JSON cannot hold")?;
+    say!("{text}")?;
+    Ok(())
+}
+
+/// Replays, lists jobs or merges, and prints the table.
+pub fn sweep(args: &SweepArgs) -> Result<()> {
+    let sweep = if args.merge {
+        merge(&args.inputs)?
+    } else {
+        let configurations = variation::all(&args.models, &args.vary);
+        // A mistyped one should not cost the others' time, nor a mistyped metric all of it.
+        let names = metric_names();
+        for wanted in &args.show {
+            if !names.contains(wanted) {
+                bail!("{}", unknown(wanted, names.iter().map(String::as_str)));
+            }
+        }
+        for configuration in &configurations {
+            configuration.load()?;
+        }
+        for trace in &args.inputs {
+            open(trace)?;
+        }
+        if let (Some(scheduler), Some(dir)) = (args.jobs, &args.dir) {
+            let traces = args
+                .inputs
+                .iter()
+                .map(|trace| Ok(std::path::absolute(trace)?))
+                .collect::<Result<Vec<_>>>()?;
+            // A scheduler starts the jobs wherever it likes.
+            let configurations = configurations
+                .into_iter()
+                .map(Configuration::absolute)
+                .collect::<Result<Vec<_>>>()?;
+            say!(
+                "{}",
+                joblist::write(scheduler, &traces, &configurations, dir)?
+            )?;
+            return Ok(());
+        }
+        let work: Vec<_> = args
+            .inputs
+            .iter()
+            .flat_map(|trace| configurations.iter().map(move |c| (trace, c)))
+            .collect();
+        let rows = work
+            .par_iter()
+            .map(|(trace, configuration)| row(trace, configuration))
+            .collect::<Result<Vec<_>>>()?;
+        Sweep::of(rows)
+    };
+    if let Some(path) = &args.json {
+        let text =
+            serde_json::to_string_pretty(&sweep).context("counters that JSON cannot hold")?;
+        files::write(path, (text + "\n").as_bytes())?;
+    }
+    output::print(table(&sweep, &args.show)?)?;
+    Ok(())
+}
+
+fn open(trace: &Path) -> Result<Reader<File>> {
+    let file = File::open(trace).with_context(|| format!("cannot read {}", trace.display()))?;
+    Reader::new(file).with_context(|| trace.display().to_string())
+}
+
+/// A machine that has seen a whole trace, what the trace is of, and how many accesses it has.
+pub fn played(
+    trace: &Path,
+    configuration: &Configuration,
+) -> Result<(Machine<SparseMemory>, String, u64)> {
+    let reader = open(trace)?;
+    let about = reader.header().about.clone();
+    let model = configuration
+        .load()?
+        .with_page_tables(&reader.header().page_tables)
+        .with_context(|| trace.display().to_string())?;
+    let mut machine = Machine::new(&model, reader.header().cores, SparseMemory::new())
+        .with_context(|| format!("the model {}", configuration.name()))?;
+    let accesses =
+        trace::replay(reader, &mut machine).with_context(|| trace.display().to_string())?;
+    Ok((machine, about, accesses))
+}
+
+fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
+    let (machine, about, accesses) = played(trace, configuration)?;
+    let report = machine.report();
+    let mut metrics = report.total.counters.metrics(machine.ticks_per_cycle());
+    metrics.extend(report.requests.metrics());
+    Ok(Row {
+        trace: trace.display().to_string(),
+        about,
+        configuration: configuration.clone(),
+        accesses,
+        metrics,
+    })
+}
+
+/// Puts parts together: the same job twice counts once, if it came out the same.
+fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
+    let mut parts = Vec::new();
+    for input in inputs {
+        if input.is_dir() {
+            let found = files::with_suffix(input, ".json")?;
+            if found.is_empty() {
+                bail!("{} holds no part: has a job ended?", input.display());
+            }
+            let mut missing = joblist::parts(input)?;
+            missing.retain(|part| !part.exists());
+            if let Some(first) = missing.first() {
+                bail!(
+                    "{} of the jobs in {} have no result, the first is {}: wait for them, or run \
+                     their lines of jobs.txt again",
+                    missing.len(),
+                    input.display(),
+                    first.display()
+                );
+            }
+            parts.extend(found);
+        } else {
+            parts.push(input.clone());
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for part in &parts {
+        let sweep: Sweep = serde_json::from_str(&files::read(part)?)
+            .with_context(|| format!("{} is no part of a sweep", part.display()))?;
+        if sweep.schema_version != SCHEMA_VERSION {
+            bail!(
+                "{} has schema version {}, this program has {SCHEMA_VERSION}",
+                part.display(),
+                sweep.schema_version
+            );
+        }
+        for row in sweep.rows {
+            let same =
+                |other: &&Row| other.trace == row.trace && other.configuration == row.configuration;
+            match rows.iter().find(same) {
+                None => rows.push(row),
+                Some(other) if *other == row => {}
+                Some(_) => bail!(
+                    "{} contradicts another part about {} under {}: one of them is of another \
+                     trace of that name, or of another version of the model",
+                    part.display(),
+                    row.trace,
+                    row.configuration.name()
+                ),
+            }
+        }
+    }
+    Ok(Sweep::of(rows))
+}
+
+/// The metrics of every row, whatever its model.
+fn metric_names() -> Vec<String> {
+    let mut metrics = Counters::default().metrics(1);
+    metrics.extend(Latencies::default().metrics());
+    metrics.into_iter().map(|metric| metric.name).collect()
+}
+
+/// Says that no metric is `wanted`, and which may have been meant.
+fn unknown<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
+    // Words left out are a likelier mistake than others in their place.
+    let lacks = |name: &str| {
+        let has = |word| name.split('-').any(|other| other == word);
+        wanted.split('-').filter(|&word| !has(word)).count()
+    };
+    let mut near: Vec<_> = names
+        .map(|name| (lacks(name), edits(wanted, name), name))
+        .filter(|&(lacking, edits, _)| lacking == 0 || edits <= wanted.len() / 2)
+        .collect();
+    near.sort();
+    let near: Vec<_> = near.iter().take(3).map(|&(_, _, name)| name).collect();
+    let meant = match near.as_slice() {
+        [] => String::new(),
+        near => format!("; near it are {}", near.join(", ")),
+    };
+    format!(
+        "there is no metric `{wanted}`{meant}; all are in docs/model-qemu.md and in what --json \
+         writes"
+    )
+}
+
+/// Letters to change, add or leave out to make `b` of `a`.
+fn edits(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The rows as a table of at most 100 columns, and the best of each trace in a sentence.
+fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
+    let names: Vec<&str> = if wanted.is_empty() {
+        SHOWN.to_vec()
+    } else {
+        wanted.iter().map(String::as_str).collect()
+    };
+    let value = |row: &Row, name: &str| -> Result<f64> {
+        let found = row.metrics.iter().find(|metric| metric.name == name);
+        let known = row.metrics.iter().map(|metric| metric.name.as_str());
+        Ok(found.with_context(|| unknown(name, known))?.value)
+    };
+    let mut heading = vec!["trace".to_string(), "configuration".to_string()];
+    heading.extend(names.iter().map(|name| name.replace('-', " ")));
+    let mut lines = Vec::new();
+    for row in &sweep.rows {
+        let trace = Path::new(&row.trace).file_stem().unwrap_or_default();
+        let mut line = vec![
+            trace.to_string_lossy().into_owned(),
+            row.configuration.name(),
+        ];
+        for name in &names {
+            line.push(show::number(value(row, name)?));
+        }
+        lines.push(line);
+    }
+    let mut text = show::plain(heading, lines);
+    let mut traces: Vec<&str> = sweep.rows.iter().map(|row| row.trace.as_str()).collect();
+    traces.dedup();
+    for trace in traces {
+        let of_trace = sweep.rows.iter().filter(|row| row.trace == trace);
+        let mut best: Option<(&Row, f64)> = None;
+        for row in of_trace {
+            let now = value(row, names[0])?;
+            if best.is_none_or(|(_, least)| now < least) {
+                best = Some((row, now));
+            }
+        }
+        if let Some((row, least)) = best {
+            text.push_str(&format!(
+                "{trace}: the least {}, {}, has {}.\n",
+                names[0].replace('-', " "),
+                show::number(least),
+                row.configuration.name()
+            ));
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+#[path = "../../../tests/common/trace.rs"]
+mod recorded;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configurations() -> Vec<Configuration> {
+        let vary = ["tlb.1.entries=16,64".parse().unwrap()];
+        variation::all(&["baseline".into(), "babelfish-isca20".into()], &vary)
+    }
+
+    #[test]
+    fn parts_of_a_sweep_are_the_sweep() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("a.trace");
+        recorded::record(&trace, 4_000, 37, 300);
+        let configurations: Vec<_> = configurations()
+            .into_iter()
+            .filter(|c| c.load().is_ok())
+            .collect();
+        assert!(configurations.len() >= 2, "{configurations:?}");
+        let mut rows: Vec<_> = configurations
+            .iter()
+            .map(|configuration| row(&trace, configuration).unwrap())
+            .collect();
+        rows.sort_by(|a, b| a.configuration.cmp(&b.configuration));
+        let parts = dir.path().join("parts");
+        for (number, row) in rows.iter().rev().enumerate() {
+            let part = Sweep {
+                schema_version: SCHEMA_VERSION,
+                rows: vec![row.clone()],
+            };
+            let text = serde_json::to_string(&part).unwrap();
+            files::write(&parts.join(format!("{number}.json")), text.as_bytes()).unwrap();
+        }
+        // A job that ran twice is no news.
+        std::fs::copy(parts.join("0.json"), parts.join("again.json")).unwrap();
+        let merged = merge(std::slice::from_ref(&parts)).unwrap();
+        assert_eq!(merged.rows, rows);
+        let text = table(&merged, &[]).unwrap();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(text.contains("the least cycles"), "{text}");
+        assert!(table(&merged, &["nope".into()]).is_err());
+
+        // A job of the list that has not ended is missed.
+        let jobs = parts.join("jobs.txt");
+        std::fs::write(&jobs, "one\ntwo\n").unwrap();
+        std::fs::copy(parts.join("0.json"), parts.join("part-0001.json")).unwrap();
+        let error = merge(std::slice::from_ref(&parts)).unwrap_err().to_string();
+        assert!(error.contains("part-0002.json"), "{error}");
+        std::fs::copy(parts.join("0.json"), parts.join("part-0002.json")).unwrap();
+        assert_eq!(merge(std::slice::from_ref(&parts)).unwrap().rows, rows);
+
+        let contradiction = parts.join("0.json");
+        let text = files::read(&contradiction).unwrap();
+        let changed = text.replacen("\"accesses\":4000", "\"accesses\":4001", 1);
+        assert_ne!(text, changed);
+        files::write(&contradiction, changed.as_bytes()).unwrap();
+        let error = merge(&[parts]).unwrap_err().to_string();
+        assert!(error.contains("contradicts"), "{error}");
+    }
+
+    #[test]
+    fn a_smaller_tlb_misses_more_and_a_replay_is_repeatable() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("a.trace");
+        recorded::record(&trace, 4_000, 37, 300);
+        let with = |entries: &str| {
+            let configuration = Configuration {
+                model: "babelfish-isca20".into(),
+                set: vec![("tlb.1.entries".into(), entries.into())],
+            };
+            row(&trace, &configuration).unwrap()
+        };
+        let misses = |row: &Row| {
+            let found = row.metrics.iter().find(|m| m.name == "l1-tlb-data-misses");
+            found.unwrap().value
+        };
+        let (small, large) = (with("16"), with("64"));
+        assert_eq!(small.accesses, 4_000);
+        let names: Vec<_> = small.metrics.iter().map(|m| m.name.clone()).collect();
+        assert_eq!(names, metric_names());
+        for name in ["l2-tlb-data-mpki", "l2-table-lines", "requests-p95-cycles"] {
+            assert!(small.metrics.iter().any(|m| m.name == name), "{name}");
+        }
+        assert!(misses(&small) >= misses(&large) && misses(&large) > 0.0);
+        assert_eq!(small, with("16"));
+        // Rates have endless digits; a part says them all.
+        let text = serde_json::to_string(&small).unwrap();
+        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), small);
+    }
+
+    #[test]
+    fn a_metric_that_is_not_there_is_named_with_those_near_it() {
+        assert_eq!(edits("walk-cycle", "walk-cycles"), 1);
+        assert_eq!(edits("", "ab"), 2);
+        assert_eq!(edits("kitten", "sitting"), 3);
+        let names = metric_names();
+        let says = |wanted| unknown(wanted, names.iter().map(String::as_str));
+        for (wanted, near) in [
+            ("walk-cycle", "near it are walk-cycles"),
+            ("l2-tlb-dta-misses", "near it are l2-tlb-data-misses"),
+            (
+                "l2-tlb-misses",
+                "near it are l2-tlb-data-misses, l2-tlb-fetch-misses",
+            ),
+        ] {
+            let error = says(wanted);
+            assert!(error.contains(near) && error.contains(wanted), "{error}");
+        }
+        let error = says("zzzz");
+        assert!(
+            !error.contains("near") && error.contains("docs/"),
+            "{error}"
+        );
+        assert!(SHOWN.iter().all(|shown| names.iter().any(|n| n == shown)));
+    }
+
+    fn crc32(text: &[u8]) -> u32 {
+        let bit = |crc: u32, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320);
+        let byte = |crc: u32, &byte: &u8| (0..8).fold(crc ^ u32::from(byte), bit);
+        !text.iter().fold(u32::MAX, byte)
+    }
+
+    #[test]
+    fn bad_traces_and_parts_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("a.trace");
+        recorded::record(&trace, 4_000, 37, 300);
+        let bytes = std::fs::read(&trace).unwrap();
+        let mut configurations = configurations().into_iter();
+        let configuration = &configurations.find(|c| c.load().is_ok()).unwrap();
+        for (name, content) in [
+            ("cut", &bytes[..bytes.len() - 5]),
+            ("foreign", b"\x7fELF"),
+            ("empty", b""),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let error = format!("{:#}", row(&path, configuration).unwrap_err());
+            assert!(error.contains(name) && error.contains("trace"), "{error}");
+        }
+        // Of page tables that no format describes: no recorder writes such a head.
+        let path = dir.path().join("of a vax");
+        let facts = "cores = 1\npage_tables = \"vax\"\nabout = \"\"\n";
+        let mut head = b"COHORTTR".to_vec();
+        head.extend(bytes[8..10].iter().copied());
+        head.extend((facts.len() as u32).to_le_bytes());
+        head.extend(facts.as_bytes());
+        head.extend(crc32(facts.as_bytes()).to_le_bytes());
+        std::fs::write(&path, head).unwrap();
+        let error = format!("{:#}", row(&path, configuration).unwrap_err());
+        assert!(
+            error.contains("of a vax: ") && error.contains("armv8-4k"),
+            "{error}"
+        );
+        // A directory opens, and is no file; why is said once.
+        let error = format!("{:#}", row(dir.path(), configuration).unwrap_err());
+        assert_eq!(error.matches("directory").count(), 1, "{error}");
+        assert!(error.contains(&dir.path().display().to_string()), "{error}");
+        let empty = dir.path().join("none");
+        files::make_dir(&empty).unwrap();
+        assert!(merge(&[empty]).unwrap_err().to_string().contains("no part"));
+        assert!(merge(&[trace]).is_err());
+    }
+}
