@@ -7,7 +7,7 @@
  * page's size is comes from /proc/kpageflags, not from what the kernel says of
  * itself in smaps or vmstat.
  */
-#include "orders.h"
+#include "region_order.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -1342,7 +1342,7 @@ static void test_exec(long arg)
 	must(!set_default(PR_ORDER_STACK, advice(0, 0)), "prctl");
 	pid = fork();
 	if (!pid) {
-		execl("/proc/self/exe", "order", REPORT, want, NULL);
+		execl("/proc/self/exe", "region_order", REPORT, want, NULL);
 		_exit(9);
 	}
 	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "no program");

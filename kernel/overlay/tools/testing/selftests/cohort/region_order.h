@@ -3,8 +3,8 @@
  * What the tests of a page size for each region share: asking for one, finding
  * out what a page's size is, and a file on a file system that has large pages.
  */
-#ifndef COHORT_SELFTEST_ORDERS_H
-#define COHORT_SELFTEST_ORDERS_H
+#ifndef COHORT_SELFTEST_REGION_ORDER_H
+#define COHORT_SELFTEST_REGION_ORDER_H
 
 #include "common.h"
 

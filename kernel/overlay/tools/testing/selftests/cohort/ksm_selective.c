@@ -738,7 +738,7 @@ static long exec_sleep(long unused, long unused2)
 {
 	/* so that KSM knows of the program too */
 	prctl(PR_MEMORY_MERGE, 1, 0, 0, 0);
-	execl("/proc/self/exe", "merge", "--sleep", NULL);
+	execl("/proc/self/exe", "ksm_selective", "--sleep", NULL);
 	return -1;
 }
 

@@ -364,7 +364,7 @@ static long unmap(long unused, long unused2)
 
 static long exec_sleep(long unused, long unused2)
 {
-	execl("/proc/self/exe", "ksm", "--sleep", NULL);
+	execl("/proc/self/exe", "shared_merge", "--sleep", NULL);
 	return -1;
 }
 
@@ -387,7 +387,7 @@ static void leave(int who, int how)
 
 			snprintf(path, sizeof(path), "/proc/%d/cmdline", pid_of(who));
 			if (read_text(path, buf, sizeof(buf)) > 4 &&
-			    !strcmp(buf, "ksm"))
+			    !strcmp(buf, "shared_merge"))
 				return;
 			usleep(10000);
 		}
