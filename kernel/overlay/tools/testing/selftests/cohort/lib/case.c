@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Cases that run each in its own process. */
+#include "../common.h"
+
+#include <stdarg.h>
+
+bool quick;
+int race_seconds;
+bool costly;
+struct board *board;
+void (*after_each_case)(void);
+
+int case_seconds = 300;
+static const char *expected_mode;
+static int kmsg_fd = -1;
+
+/* --- verdicts ------------------------------------------------------------- */
+
+static void verdict(int code, const char *where, const char *fmt, va_list args)
+{
+	char text[240];
+
+	vsnprintf(text, sizeof(text), fmt, args);
+	if (board && board->verdict == KSFT_PASS) {
+		snprintf(board->reason, sizeof(board->reason), "%s%s", where, text);
+		board->verdict = code;
+	}
+	if (code != KSFT_SKIP)
+		dprintf(STDOUT_FILENO, "# [%d] %s%s\n", getpid(), where, text);
+}
+
+void die(const char *file, int line, const char *cond, const char *fmt, ...)
+{
+	const char *slash = strrchr(file, '/');
+	char where[64];
+	va_list args;
+
+	snprintf(where, sizeof(where), "%s:%d: ", slash ? slash + 1 : file, line);
+	va_start(args, fmt);
+	verdict(KSFT_FAIL, where, fmt, args);
+	va_end(args);
+	/* the lab reads it: a page with wrong content is never a matter of time */
+	if (cond)
+		note("it must be that %s", cond);
+	_exit(KSFT_FAIL);
+}
+
+void skip(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	verdict(KSFT_SKIP, "", fmt, args);
+	va_end(args);
+	_exit(KSFT_SKIP);
+}
+
+void note(const char *fmt, ...)
+{
+	char text[240];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	dprintf(STDOUT_FILENO, "# %s\n", text);
+}
+
+/* --- running cases -------------------------------------------------------- */
+
+static const char * const complaints[] = {
+	"BUG:", "WARNING:", "KASAN:", "KCSAN:", "possible recursive locking",
+	"circular locking", "bad pmd", "Bad rss", "Bad page", "Bad swap",
+};
+
+/* True if the kernel complained since the last look. */
+static bool kernel_complained(void)
+{
+	char buf[8192];
+	bool bad = false;
+	ssize_t n;
+
+	while (kmsg_fd >= 0) {
+		n = read(kmsg_fd, buf, sizeof(buf) - 1);
+		if (n < 0 && errno == EPIPE)
+			continue;	/* overwritten before we read it */
+		if (n <= 0)
+			break;
+		buf[n] = 0;
+		for (size_t i = 0; i < ARRAY_SIZE(complaints); i++)
+			if (strstr(buf, complaints[i])) {
+				char *text = strchr(buf, ';');
+
+				note("kernel log: %.200s", text ? text + 1 : buf);
+				bad = true;
+				break;
+			}
+	}
+	return bad;
+}
+
+/* End whatever the case left behind; false if something would not die. */
+static bool reap_all(pid_t group)
+{
+	double end = now() + case_seconds;
+
+	for (;;) {
+		pid_t pid;
+
+		kill(-group, SIGKILL);
+		pid = waitpid(-1, NULL, WNOHANG);
+		if (pid < 0)
+			return true;
+		if (!pid) {
+			if (now() > end)
+				return false;
+			usleep(500);
+		}
+	}
+}
+
+/* one line of the report: a case, for one kind of memory if it has kinds */
+struct run {
+	char desc[160];
+	void (*fn)(long arg);
+	long arg;
+};
+
+static void add_run(struct run **runs, int *n, const struct test_case *c, int kind,
+		    const char *word)
+{
+	struct run *r;
+
+	*runs = realloc(*runs, (*n + 1) * sizeof(**runs));
+	if (!*runs)
+		ksft_exit_fail_perror("realloc");
+	r = &(*runs)[*n];
+	r->fn = c->fn;
+	r->arg = c->kinds ? CASE_ARG(c->arg, kind) : c->arg;
+	if (c->kinds)
+		snprintf(r->desc, sizeof(r->desc), "%s [%s]", c->desc, kind_name(kind));
+	else
+		snprintf(r->desc, sizeof(r->desc), "%s", c->desc);
+	if (!word || strstr(r->desc, word))
+		++*n;
+}
+
+static int run_one(const struct run *c)
+{
+	struct timespec tick = { .tv_sec = 1 };
+	double end = now() + case_seconds;
+	int status, code;
+	sigset_t chld;
+	pid_t pid;
+
+	memset(board, 0, sizeof(*board));
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		ksft_exit_fail_perror("fork");
+	if (!pid) {
+		sigprocmask(SIG_UNBLOCK, &chld, NULL);
+		setpgid(0, 0);
+		board->pid[SELF] = getpid();
+		catch_faults();
+		c->fn(c->arg);
+		_exit(board->verdict);
+	}
+	setpgid(pid, pid);
+
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		sigtimedwait(&chld, NULL, &tick);
+		if (now() > end) {
+			snprintf(board->reason, sizeof(board->reason),
+				 "no result after %d seconds", case_seconds);
+			note("%s", board->reason);
+			kill(-pid, SIGKILL);
+			kill(pid, SIGKILL);
+			reap_all(pid);
+			return KSFT_FAIL;
+		}
+	}
+	if (!reap_all(pid)) {
+		note("a process of this case does not die");
+		return KSFT_FAIL;
+	}
+	if (WIFSIGNALED(status)) {
+		note("killed by signal %d", WTERMSIG(status));
+		return KSFT_FAIL;
+	}
+	code = WEXITSTATUS(status);
+	/* a peer may have failed while nobody waited for its answer */
+	if (code == KSFT_PASS)
+		code = board->verdict;
+	if (code != KSFT_PASS && code != KSFT_SKIP)
+		code = KSFT_FAIL;
+	return code;
+}
+
+static void help(const char *name)
+{
+	printf("usage: %s [-q] [-l] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
+	       "  -q  quick: fewer pages, rounds and children (slow machines)\n"
+	       "  -l  list the cases\n"
+	       "  -x  also what the whole machine feels: poisoned pages, dropped caches\n"
+	       "  -m  the mode that must be on: stock, never, optin or always (COHORT_MODE)\n"
+	       "  -t  how long each race runs\n"
+	       "  -T  how long a case may take before it counts as hung\n"
+	       "  -k  only cases with WORD in their description\n", name);
+	exit(KSFT_FAIL);
+}
+
+int run_cases(int argc, char **argv, const struct test_case *cases, int n)
+{
+	int opt, i, kind, nr_runs = 0;
+	const char *word = NULL;
+	struct run *runs = NULL;
+	bool list = false;
+
+	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
+		switch (opt) {
+		case 'q':
+			quick = true;
+			break;
+		case 'l':
+			list = true;
+			break;
+		case 'x':
+			costly = true;
+			break;
+		case 'm':
+			expected_mode = optarg;
+			break;
+		case 't':
+			race_seconds = atoi(optarg);
+			break;
+		case 'T':
+			case_seconds = atoi(optarg);
+			break;
+		case 'k':
+			word = optarg;
+			break;
+		default:
+			help(argv[0]);
+		}
+	}
+	if (race_seconds <= 0)
+		race_seconds = 1;
+
+	for (i = 0; i < n; i++) {
+		unsigned int mask = cases[i].kinds;
+
+		if (!mask)
+			add_run(&runs, &nr_runs, &cases[i], 0, word);
+		if (quick && mask & cases[i].quick_kinds)
+			mask &= cases[i].quick_kinds;
+		for (kind = 0; kind < NR_KINDS; kind++)
+			if (mask & KIND(kind))
+				add_run(&runs, &nr_runs, &cases[i], kind, word);
+	}
+	if (list) {
+		for (i = 0; i < nr_runs; i++)
+			printf("%s\n", runs[i].desc);
+		return KSFT_PASS;
+	}
+
+	ksft_print_header();
+	page_size = sysconf(_SC_PAGESIZE);
+	/* classic 32-bit ARM pairs two hardware tables to 512 entries as well */
+	table_size = page_size * (page_size / 8);
+	cohort_mode = detect_mode(expected_mode);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED)
+		ksft_exit_fail_perror("mmap");
+	begin_pressure();
+	/* orphans of a case come to us, so that none outlives it unseen */
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	kmsg_fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (kmsg_fd >= 0)
+		lseek(kmsg_fd, 0, SEEK_END);
+
+	ksft_set_plan(nr_runs + 1);
+	for (i = 0; i < nr_runs; i++) {
+		double start = now();
+		int code = run_one(&runs[i]);
+
+		if (after_each_case)
+			after_each_case();
+		if (kernel_complained())
+			code = KSFT_FAIL;
+		if (code == KSFT_SKIP)
+			ksft_test_result_skip("%s: %s\n", runs[i].desc, board->reason);
+		else
+			ksft_test_result(code == KSFT_PASS, "%s\n", runs[i].desc);
+		if (now() - start > 5)
+			note("took %.1f s", now() - start);
+	}
+
+	end_pressure();
+	/* tables and their locks are freed late: give RCU a moment to complain */
+	usleep(100000);
+	if (kmsg_fd < 0)
+		ksft_test_result_skip("The kernel log stays clean: cannot be read\n");
+	else
+		ksft_test_result(!kernel_complained(), "The kernel log stays clean\n");
+
+	ksft_print_cnts();
+	if (ksft_get_fail_cnt() || ksft_get_error_cnt())
+		return KSFT_FAIL;
+	/* one pass is the log's */
+	return ksft_get_pass_cnt() > 1 ? KSFT_PASS : KSFT_SKIP;
+}

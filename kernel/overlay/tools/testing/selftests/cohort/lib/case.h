@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Cases that run each in its own process. */
+#ifndef COHORT_SELFTEST_CASE_H
+#define COHORT_SELFTEST_CASE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include "kselftest.h"
+
+extern bool quick;			/* -q: fewer pages, rounds and children */
+extern int race_seconds;		/* -t: how long one race may run */
+extern int case_seconds;		/* -T: how long a case may take; raise before run_cases() */
+extern bool costly;			/* -x: what the whole machine feels is allowed */
+
+/*
+ * A description is a question or says what must be. With `kinds` the case runs
+ * once for each kind of memory in that mask (in a quick run, only for those in
+ * `quick_kinds` too, if that is set) and gets CASE_ARG(arg, kind).
+ */
+struct test_case {
+	const char *desc;
+	void (*fn)(long arg);
+	long arg;
+	unsigned int kinds;
+	unsigned int quick_kinds;
+};
+
+#define CASE_ARG(arg, kind)	((arg) << 8 | (kind))
+#define ARG_KIND(arg)		((enum kind)((arg) & 0xff))
+#define ARG_ARG(arg)		((arg) >> 8)
+
+extern void (*after_each_case)(void);	/* in the main process, if set */
+
+int run_cases(int argc, char **argv, const struct test_case *cases, int n);
+
+/*
+ * Both end the process at once. In a peer that ends the whole case, because
+ * whoever waits for the peer sees the verdict.
+ */
+void die(const char *file, int line, const char *cond, const char *fmt, ...)
+	__noreturn __printf(4, 5);
+void skip(const char *fmt, ...) __noreturn __printf(1, 2);
+
+#define fail(fmt, ...)	die(__FILE__, __LINE__, NULL, fmt, ##__VA_ARGS__)
+#define must(cond, fmt, ...) do {				\
+	if (!(cond))						\
+		die(__FILE__, __LINE__, #cond, fmt, ##__VA_ARGS__);	\
+	} while (0)
+/* for system calls that never fail on a sane machine */
+#define must_call(expr)	must((long)(expr) != -1, #expr ": %s", strerror(errno))
+
+void note(const char *fmt, ...) __printf(1, 2);
+
+#endif

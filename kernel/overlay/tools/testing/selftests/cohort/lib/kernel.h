@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the kernel says of itself, in /proc and /sys. */
+#ifndef COHORT_SELFTEST_KERNEL_H
+#define COHORT_SELFTEST_KERNEL_H
+
+#include "case.h"
+
+/* The headers installed may be older than the kernel under test. */
+#ifndef PR_SET_COHORT
+#define PR_SET_COHORT		0x434f4801
+#define PR_GET_COHORT		0x434f4802
+#define PR_COHORT_ZYGOTE	1
+#define PR_COHORT_KEEP_EXEC	2
+#endif
+#ifndef MADV_COLD
+#define MADV_COLD		20
+#define MADV_PAGEOUT		21
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ	22
+#define MADV_POPULATE_WRITE	23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE		25
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP	4
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE	0x100000
+#endif
+
+#define COHORT_SYSFS	"/sys/kernel/mm/cohort/"
+
+enum cohort_mode { MODE_STOCK, MODE_NEVER, MODE_OPTIN, MODE_ALWAYS };
+
+extern unsigned long page_size;
+extern unsigned long table_size;	/* what one last-level table maps */
+extern enum cohort_mode cohort_mode;
+
+enum cohort_mode detect_mode(const char *expected_mode);
+bool sharing_possible(void);	/* a zygote's fork shares tables here and now */
+void become_zygote(void);	/* does nothing on a stock kernel */
+int read_text(const char *path, char *buf, size_t size);	/* length or -errno */
+int write_text(const char *path, const char *text);		/* 0 or -errno */
+long vm_event(const char *name);	/* from /proc/vmstat, -1 if there is none */
+/* value of "Key:" in /proc/PID/FILE, -1 if there is none; pid 0 is oneself */
+long proc_field(pid_t pid, const char *file, const char *key);
+long shared_tables(pid_t pid);
+bool huge_mapped(const void *addr);	/* is it in a region with a huge page? */
+unsigned char memory_byte(pid_t pid, const void *addr);	/* as a debugger reads it */
+__u64 pagemap_entry(pid_t pid, const void *addr);
+#define PM_PRESENT	0x8000000000000000ULL
+#define PM_SWAP		0x4000000000000000ULL
+#define PM_EXCLUSIVE	0x0100000000000000ULL
+#define PM_SOFT_DIRTY	0x0080000000000000ULL
+#define PM_PFN		0x007fffffffffffffULL
+long minor_faults(void);
+double now(void);			/* seconds */
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Processes that do what they are told, in lock-step. */
+#include "../common.h"
+
+#include <poll.h>
+
+struct request {
+	peer_fn fn;
+	long a, b;
+};
+
+static struct channel {
+	int request[2];
+	int reply[2];
+} channels[MAX_PEERS];
+static int nr_channels;
+
+/*
+ * The pipes are made before the first fork, so that a case can talk to its
+ * grandchildren too, whoever forked them and whether or not that one lives.
+ */
+void need_peers(int n)
+{
+	must(n < MAX_PEERS, "%d peers are too many", n);
+	n++;
+	for (; nr_channels < n; nr_channels++) {
+		must_call(pipe2(channels[nr_channels].request, O_CLOEXEC));
+		must_call(pipe2(channels[nr_channels].reply, O_CLOEXEC));
+	}
+}
+
+static __noreturn void serve(int who)
+{
+	struct request req;
+	ssize_t n;
+	long ret;
+
+	for (;;) {
+		n = read(channels[who].request[0], &req, sizeof(req));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n != sizeof(req) || !req.fn)
+			_exit(0);
+		ret = req.fn(req.a, req.b);
+		if (write(channels[who].reply[1], &ret, sizeof(ret)) != sizeof(ret))
+			_exit(1);
+	}
+}
+
+static long do_spawn(long who, long unused)
+{
+	pid_t pid;
+
+	pid = fork();
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid)
+		serve(who);
+	board->pid[who] = pid;
+	return 0;
+}
+
+void spawn(int who)
+{
+	need_peers(who < 8 ? 8 : who);
+	do_spawn(who, 0);
+}
+
+void spawn_from(int parent, int who)
+{
+	must(who < nr_channels, "peer %d has no channel", who);
+	must(!ask(parent, do_spawn, who, 0), "peer %d cannot fork", parent);
+}
+
+pid_t pid_of(int who)
+{
+	return board->pid[who];
+}
+
+bool is_gone(pid_t pid)
+{
+	char path[64], buf[512], *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_text(path, buf, sizeof(buf)) <= 0)
+		return true;
+	p = strrchr(buf, ')');
+	return p && (p[2] == 'Z' || p[2] == 'X');
+}
+
+void tell(int who, peer_fn fn, long a, long b)
+{
+	struct request req = { .fn = fn, .a = a, .b = b };
+
+	must(write(channels[who].request[1], &req, sizeof(req)) == sizeof(req),
+	     "peer %d cannot be told", who);
+}
+
+long answer(int who)
+{
+	struct pollfd pfd = { .fd = channels[who].reply[0], .events = POLLIN };
+	long ret;
+	int n;
+
+	for (;;) {
+		bool gone = is_gone(pid_of(who));
+
+		n = poll(&pfd, 1, gone ? 0 : 500);
+		if (n == 1) {
+			must(read(pfd.fd, &ret, sizeof(ret)) == sizeof(ret),
+			     "peer %d speaks unclearly", who);
+			return ret;
+		}
+		if (!n && gone)
+			return DEAD;
+		must(n >= 0 || errno == EINTR, "poll: %s", strerror(errno));
+	}
+}
+
+long ask(int who, peer_fn fn, long a, long b)
+{
+	long ret;
+
+	if (who == SELF)
+		return fn(a, b);
+	tell(who, fn, a, b);
+	ret = answer(who);
+	if (ret == DEAD) {
+		/* a peer that gave a verdict has spoken for the case */
+		if (board->verdict != KSFT_PASS)
+			_exit(board->verdict);
+		fail("peer %d died", who);
+	}
+	return ret;
+}
+
+void wait_gone(int who)
+{
+	pid_t pid = pid_of(who);
+	int i;
+
+	for (i = 0; !is_gone(pid); i++)
+		usleep(i < 100 ? 100 : 5000);
+	/* ours or not, a zombie's memory is gone */
+	waitpid(pid, NULL, WNOHANG);
+}
+
+void quit(int who)
+{
+	tell(who, NULL, 0, 0);
+	wait_gone(who);
+}
+
+void kill_peer(int who)
+{
+	must_call(kill(pid_of(who), SIGKILL));
+	wait_gone(who);
+}
