@@ -6,6 +6,7 @@ mod lab;
 mod output;
 mod run;
 mod scan;
+mod show;
 
 use anyhow::bail;
 use clap::{CommandFactory, Parser, Subcommand};

@@ -3,12 +3,11 @@
 
 use super::Lab;
 use super::check::{arm64, fuzz, mmtests, native, scan_kernels, selftests, soak};
-use super::experiment::{definition, papers, report, results};
+use super::experiment::{definition, papers, print, report, results};
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
 use super::kernel::build::{self, Config};
 use super::kernel::source;
-use super::show;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
@@ -248,7 +247,7 @@ fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
     for experiment in &experiments {
         let (results, problems) = results::run(lab, experiment, &papers, under)?;
         broken.extend(problems);
-        output::print(show::results(&results))?;
+        output::print(print::results(&results))?;
         say!(
             "The figures are in {}.",
             results::file(lab, &experiment.name, under.model.as_deref()).display()
@@ -287,7 +286,7 @@ fn list(lab: &Lab) -> Result<()> {
             lines.push([results.name(), experiment.title.clone(), last]);
         }
     }
-    say!("{}", show::list(&lines))?;
+    say!("{}", print::list(&lines))?;
     Ok(())
 }
 

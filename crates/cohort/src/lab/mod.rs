@@ -10,14 +10,9 @@ mod experiment;
 mod guest;
 mod host;
 mod kernel;
-mod plot;
-pub(crate) mod show;
 mod trace;
 
 pub use cli::{Args, main};
-pub use experiment::definition::{Kind, X};
-pub use experiment::results::{FigureResult, SeriesResult};
-pub use plot::svg;
 
 use anyhow::{Context, Result, bail};
 use kernel::source;

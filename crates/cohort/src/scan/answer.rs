@@ -3,7 +3,7 @@
 
 use super::report::{GroupReport, Report};
 use super::table::size;
-use crate::lab::show::number;
+use crate::show::number;
 use cohort_snapshot::model::Frames;
 
 /// The answer of a report.

@@ -3,7 +3,7 @@
 
 use super::report::Report;
 use super::table::size;
-use crate::lab::show::number;
+use crate::show::number;
 use anyhow::{Context, Result, bail};
 use cohort_snapshot::group::{self, By};
 use cohort_snapshot::model::Snapshot;

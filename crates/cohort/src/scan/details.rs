@@ -3,7 +3,7 @@
 
 use super::report::{ContentReport, GroupReport, Report};
 use super::table::{shorten, size};
-use crate::lab::show::number;
+use crate::show::number;
 use cohort_snapshot::code::Sampled;
 use cohort_snapshot::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

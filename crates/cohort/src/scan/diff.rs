@@ -4,7 +4,7 @@
 use super::details::Part;
 use super::report::{GroupReport, Report};
 use super::table::{self, COLUMNS, Value};
-use crate::lab::show::number;
+use crate::show::number;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

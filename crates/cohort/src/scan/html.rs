@@ -5,7 +5,7 @@ use super::args::Show;
 use super::details::{self, Part};
 use super::report::{GroupReport, Report};
 use super::table::{self, Value};
-use crate::lab::{FigureResult, Kind, SeriesResult, X, svg};
+use crate::show::{FigureResult, Kind, SeriesResult, X, svg};
 use anyhow::{Context, Result};
 use askama::Template;
 

@@ -368,7 +368,7 @@ fn notes(report: &Report) -> String {
     if let Some(cost) = &report.cost {
         text.push_str(&format!(
             "Read {} pages in {:.2} s: {:.2} s of processor time, {} of memory at most.\n",
-            crate::lab::show::number(cost.pages as f64),
+            crate::show::number(cost.pages as f64),
             cost.seconds,
             cost.cpu_seconds,
             table::size(cost.peak_bytes)

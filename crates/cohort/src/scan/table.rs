@@ -4,7 +4,7 @@
 use super::answer::duplicates;
 use super::args::Show;
 use super::report::{GroupReport, Report};
-use crate::lab::show::number;
+use crate::show::number;
 use anyhow::{Result, bail};
 use cohort_snapshot::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};

@@ -5,8 +5,10 @@ use crate::lab::Lab;
 use crate::lab::experiment::expr::Expr;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::guest::job::Step;
+use crate::lab::guest::plugin::Regions;
 use crate::lab::host::files;
 use crate::lab::kernel::build::Config;
+use crate::show::{Kind, X};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -42,17 +44,6 @@ pub struct Experiment {
     /// What is shown.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
-}
-
-/// What of a command the translation model counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Regions {
-    /// All of it.
-    #[default]
-    Command,
-    /// What it marks itself, with `lab-mark` or `mark.h`.
-    Marks,
 }
 
 /// The machine of an experiment.
@@ -235,41 +226,6 @@ pub struct Figure {
     pub x: Vec<X>,
     /// Columns, bars or lines.
     pub series: Vec<Series>,
-}
-
-/// The kinds of figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A row for each x, a column for each series.
-    Table,
-    /// A group for each x, a bar for each series.
-    Bar,
-    /// A point for each x, a line for each series.
-    Line,
-    /// A box with whiskers for each x. There are five series: the least, the lower quartile, the
-    /// median, the upper quartile and the most.
-    Box,
-}
-
-/// A row, group or point.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
-pub enum X {
-    /// A number.
-    Number(f64),
-    /// A name.
-    Text(String),
-}
-
-impl X {
-    /// As it stands in an expression and in a table.
-    pub fn text(&self) -> String {
-        match self {
-            X::Number(number) => number.to_string(),
-            X::Text(text) => text.clone(),
-        }
-    }
 }
 
 /// A column, the bars of one colour, or a line.

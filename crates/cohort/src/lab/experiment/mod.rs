@@ -4,5 +4,6 @@
 pub mod definition;
 pub mod expr;
 pub mod papers;
+pub mod print;
 pub mod report;
 pub mod results;

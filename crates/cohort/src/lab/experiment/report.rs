@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! All results as one page that needs no network, and as the README's tables.
 
+use super::print;
 use crate::lab::Lab;
 use crate::lab::experiment::definition;
 use crate::lab::experiment::results;
 use crate::lab::experiment::results::Results;
 use crate::lab::host::files;
-use crate::lab::plot;
-use crate::lab::show;
+use crate::show;
 use anyhow::{Context, Result, bail};
 use askama::Template;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
 
 fn section(results: Results) -> Section {
     Section {
-        answer: show::answer(&results),
+        answer: print::answer(&results),
         met: results.checks.iter().filter(|check| check.pass).count(),
         checks: results
             .checks
@@ -98,7 +98,7 @@ fn section(results: Results) -> Section {
                 let (heading, rows) = show::rows(figure);
                 Shown {
                     title: figure.title.clone(),
-                    svg: plot::svg(figure),
+                    svg: show::svg(figure),
                     heading,
                     rows,
                 }
@@ -184,11 +184,10 @@ fn markdown_row(cells: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::experiment::definition::{Guest, Kind, X};
-    use crate::lab::experiment::results::{
-        CheckResult, FigureResult, SCHEMA_VERSION, SeriesResult,
-    };
+    use crate::lab::experiment::definition::Guest;
+    use crate::lab::experiment::results::{CheckResult, SCHEMA_VERSION};
     use crate::lab::kernel::build::Config;
+    use crate::show::{FigureResult, Kind, SeriesResult, X};
 
     fn results() -> Results {
         let check = |name: &str, measured: Option<f64>| CheckResult {

@@ -2,7 +2,7 @@
 //! Running experiments, and what came of them: `out/results/NAME.json`.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition::{Experiment, Figure, Guest, Kind, PaperRef, Variant, X};
+use crate::lab::experiment::definition::{Experiment, Figure, Guest, PaperRef, Variant};
 use crate::lab::experiment::expr::{Expr, Figures};
 use crate::lab::experiment::papers::Papers;
 use crate::lab::guest::plugin::{self, Check, Plugin, Task};
@@ -12,6 +12,7 @@ use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
+use crate::show::{FigureResult, Kind, SeriesResult, X};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -108,36 +109,6 @@ pub struct CheckResult {
     pub why: Option<String>,
 }
 
-/// A table or plot with its values.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FigureResult {
-    /// Its title.
-    pub title: String,
-    /// What it is.
-    pub kind: Kind,
-    /// What the rows, groups or the axis are.
-    pub x_label: String,
-    /// What the values are.
-    pub y_label: String,
-    /// Logarithmic.
-    pub log: bool,
-    /// Rows, groups or points.
-    pub x: Vec<X>,
-    /// Columns, bars or lines.
-    pub series: Vec<SeriesResult>,
-}
-
-/// One column, colour of bars, or line.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SeriesResult {
-    /// Its name.
-    pub label: String,
-    /// Its unit.
-    pub unit: String,
-    /// A value for each x.
-    pub values: Vec<Option<f64>>,
-}
-
 /// What guests run under.
 #[derive(Debug, Default)]
 pub struct Under {
@@ -169,6 +140,15 @@ pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
     lab.out(&format!("results/{}.json", title(name, model)))
 }
 
+/// What the guest of an experiment has: the workloads, and this program if it asks for it.
+pub fn programs_of(lab: &Lab, guest: &Guest) -> Result<Vec<programs::Program>> {
+    let mut programs = programs::workloads(lab)?;
+    if guest.cohort {
+        programs.push(programs::cohort()?);
+    }
+    Ok(programs)
+}
+
 /// Runs an experiment: builds what it needs, boots each of its kernels, writes the results.
 /// The sentences that come with them are about guests that did not get to their end.
 pub fn run(
@@ -184,7 +164,7 @@ pub fn run(
         kernels.push(build::build(lab, config)?);
     }
     let init = programs::init(lab)?;
-    let programs = programs::of_experiment(lab, &experiment.guest)?;
+    let programs = programs_of(lab, &experiment.guest)?;
     let rootfs = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,

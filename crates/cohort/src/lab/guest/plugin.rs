@@ -4,7 +4,6 @@
 //! The plugin's figures become metrics of the steps that they were counted in, named `model-…`,
 //! so that experiments use them like any other.
 
-use crate::lab::experiment::definition::Regions;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::run::Outcome;
 use crate::lab::host::files;
@@ -21,6 +20,17 @@ pub const PREFIX: &str = "model-";
 const SHM: &str = "/dev/shm";
 /// Guest seconds for a mark.
 const MARK_LIMIT: u64 = 60;
+
+/// What of a command the translation model counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Regions {
+    /// All of it.
+    #[default]
+    Command,
+    /// What it marks itself, with `lab-mark` or `mark.h`.
+    Marks,
+}
 
 /// What the plugin does in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]

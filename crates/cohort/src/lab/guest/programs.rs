@@ -2,7 +2,6 @@
 //! The programs that go into a guest: its init, the workloads, the kernel's selftests.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition::Guest;
 use crate::lab::guest::run::Arch;
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
@@ -178,15 +177,6 @@ pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
         file: target.join(TARGET).join("release/cohort"),
         mode: 0o755,
     })
-}
-
-/// What the guest of an experiment has: the workloads, and this program if it asks for it.
-pub fn of_experiment(lab: &Lab, guest: &Guest) -> Result<Vec<Program>> {
-    let mut programs = workloads(lab)?;
-    if guest.cohort {
-        programs.push(cohort()?);
-    }
-    Ok(programs)
 }
 
 /// Builds the program that prints what KUnit found at boot.

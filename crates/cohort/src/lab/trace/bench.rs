@@ -3,19 +3,20 @@
 //! fast the model is beside the bare emulator.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition::{self, Regions};
+use crate::lab::experiment::definition;
 use crate::lab::experiment::papers::Papers;
+use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
-use crate::lab::guest::plugin::{self, Output, Plugin, Task};
+use crate::lab::guest::plugin::{self, Output, Plugin, Regions, Task};
 use crate::lab::guest::programs;
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Spec};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
-use crate::lab::show;
 use crate::lab::trace::sweep;
 use crate::lab::trace::variation::Configuration;
 use crate::output::{self, say};
+use crate::show;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -74,7 +75,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
     }
     plugin::ready(&Task::Record(PathBuf::new()))?;
     let init = programs::init(lab)?;
-    let programs = programs::of_experiment(lab, &experiment.guest)?;
+    let programs = results::programs_of(lab, &experiment.guest)?;
     let image = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,

@@ -2,10 +2,10 @@
 //! Replaying traces: one under one model, or many under many configurations at once.
 
 use crate::lab::host::files;
-use crate::lab::show;
 use crate::lab::trace::joblist::{self, Scheduler};
 use crate::lab::trace::variation::{self, Configuration, Vary};
 use crate::output::{self, say};
+use crate::show;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bars and lines as SVG, drawn to stand inside the report's page.
 
-use crate::lab::experiment::definition::{Kind, X};
-use crate::lab::experiment::results::FigureResult;
-use crate::lab::show;
+use super::figure::{FigureResult, Kind, X};
+use super::text;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
@@ -212,7 +211,7 @@ fn bars(figure: &FigureResult, y: &Axis, body: &mut String) {
                 (top - ground).abs().max(0.5),
                 colour(which),
                 escape(&series.label),
-                show::number(value),
+                text::number(value),
                 escape(&series.unit)
             ));
         }
@@ -262,7 +261,7 @@ fn lines(figure: &FigureResult, y: &Axis, body: &mut String) {
                 "<circle cx='{x:.1}' cy='{y:.1}' r='3.5' fill='{}'><title>{}: {} {}</title></circle>",
                 colour(which),
                 escape(&series.label),
-                show::number(value),
+                text::number(value),
                 escape(&series.unit)
             ));
         }
@@ -288,7 +287,7 @@ fn boxes(figure: &FigureResult, y: &Axis, body: &mut String) {
         let [least, lower, median, upper, most] = values[..] else {
             continue;
         };
-        let words: Vec<String> = values.iter().map(|value| show::number(*value)).collect();
+        let words: Vec<String> = values.iter().map(|value| text::number(*value)).collect();
         let half = group * 0.25;
         let line = |from: f64, to: f64, value: f64| {
             let at = y.at(value);
@@ -360,7 +359,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::experiment::results::SeriesResult;
+    use crate::show::SeriesResult;
 
     fn figure(kind: Kind, log: bool, x: Vec<X>, values: Vec<Option<f64>>) -> FigureResult {
         FigureResult {

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Showing things to people: numbers, tables, plots. Shared by the scan and the lab.
+
+mod figure;
+mod plot;
+mod text;
+
+pub use figure::{FigureResult, Kind, SeriesResult, X};
+pub use plot::svg;
+pub use text::{maybe, number, plain, rows, table, with_unit};
