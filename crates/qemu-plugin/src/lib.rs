@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod api;
 pub mod args;
+pub mod block;
 pub mod check;
 pub mod decode;
 pub mod engine;

@@ -2,9 +2,9 @@
 //! A run of the guest: what each core translates by, which process it runs, what it is told by
 //! marks, and the sink that all of it goes to.
 
-use crate::adapter::{Block, Event, Site};
 use crate::api::{CurrentCpu, Registers};
 use crate::args::Args;
+use crate::block::{Block, Event, Site};
 use crate::check::Checker;
 use crate::decode::{Op, Operand, Scope, SysReg};
 use crate::engine::Engine;
