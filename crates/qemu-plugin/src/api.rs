@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's calls behind types that cannot be misused. All of them are made from QEMU's callbacks.
 
+use crate::arch::Target;
 use crate::ffi;
-use crate::target::Target;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is kept of translated code until it is executed.
 
-use crate::decode::Op;
+use crate::arch::op::Op;
 
 /// The part of a block that lies in one page: it is fetched at once.
 #[derive(Debug)]

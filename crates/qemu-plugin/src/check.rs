@@ -2,8 +2,11 @@
 //! The check mode: on every access the guest's page tables are walked anew and the result is
 //! compared with the physical address that QEMU used.
 
+use crate::arch::arm::armv7;
+use crate::arch::arm64::armv8;
+use crate::arch::x86::x86_64;
+use crate::arch::{Target, Walk};
 use crate::ram::Ram;
-use crate::target::Target;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use translation::{AccessKind, Context};
@@ -32,18 +35,6 @@ pub struct Verdict {
     /// Those that differed, 64 at most.
     pub model_wrong: u64,
 }
-
-/// A walk: what it read, and the physical address if it got there.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Walk {
-    /// Addresses and values of the entries, from the root on.
-    pub entries: Vec<(u64, u64)>,
-    /// The result.
-    pub paddr: Option<u64>,
-}
-
-/// Bits of an x86-64 entry that are an address.
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 impl Checker {
     /// For a target that it can walk.
@@ -110,105 +101,11 @@ impl Checker {
     }
 }
 
-/// Walks x86-64 page tables (Intel SDM volume 3, 4.5).
-fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -> Walk {
-    let mut walk = Walk {
-        entries: Vec::new(),
-        paddr: None,
-    };
-    let mut table = context.root;
-    let levels = if context.levels == 5 { 5 } else { 4 };
-    for level in (0..levels).rev() {
-        let shift = 12 + 9 * level;
-        let at = table + (vaddr >> shift & 511) * 8;
-        let Some(entry) = read(at) else { return walk };
-        walk.entries.push((at, entry));
-        if entry & 1 == 0 {
-            return walk;
-        }
-        let offset = (1u64 << shift) - 1;
-        if level == 0 || (level <= 2 && entry & 0x80 != 0) {
-            walk.paddr = Some(entry & ADDRESS & !offset | vaddr & offset);
-            return walk;
-        }
-        table = entry & ADDRESS;
-    }
-    walk
-}
-
-/// Walks ARMv8's tables of the 4 KB granule (Arm ARM, D8.3).
-fn armv8(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -> Walk {
-    const TABLE: u64 = 0x0000_ffff_ffff_f000;
-    let mut walk = Walk {
-        entries: Vec::new(),
-        paddr: None,
-    };
-    let root = match vaddr >> 55 & 1 {
-        0 => context.root,
-        _ => context.root_high,
-    };
-    let mut table = root & TABLE;
-    let levels = if context.levels == 3 { 3 } else { 4 };
-    for level in (0..levels).rev() {
-        let shift = 12 + 9 * level;
-        let at = table + (vaddr >> shift & 511) * 8;
-        let Some(entry) = read(at) else { return walk };
-        walk.entries.push((at, entry));
-        let last = match (level, entry & 3) {
-            (0, 3) | (1 | 2, 1) if entry & 1 << 10 != 0 => true,
-            (1.., 3) => false,
-            _ => return walk,
-        };
-        if last {
-            let offset = (1u64 << shift) - 1;
-            walk.paddr = Some(entry & TABLE & !offset | vaddr & offset);
-            return walk;
-        }
-        table = entry & TABLE;
-    }
-    walk
-}
-
-/// Walks ARMv7's short descriptors (Arm ARM, B3.5).
-fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -> Walk {
-    let mut walk = Walk {
-        entries: Vec::new(),
-        paddr: None,
-    };
-    let split = u32::from(context.split);
-    let root = match split > 0 && vaddr >> (32 - split) != 0 {
-        true => context.root_high & 0xffff_c000,
-        false => context.root & !((1 << (14 - split)) - 1),
-    };
-    let at = root + (vaddr >> 20) * 4;
-    let Some(first) = read(at) else { return walk };
-    walk.entries.push((at, first.into()));
-    let first = u64::from(first);
-    let (entry, shift) = match (first & 3, first >> 18 & 1) {
-        (1, _) => {
-            let at = (first & 0xffff_fc00) + (vaddr >> 12 & 255) * 4;
-            let Some(second) = read(at) else { return walk };
-            walk.entries.push((at, second.into()));
-            match second & 3 {
-                0 => return walk,
-                1 => (u64::from(second), 16),
-                _ => (u64::from(second), 12),
-            }
-        }
-        (0, _) => return walk,
-        (_, 0) => (first, 20),
-        (_, _) => (first, 24),
-    };
-    let offset = (1u64 << shift) - 1;
-    walk.paddr = Some(entry & 0xffff_ffff & !offset | vaddr & offset);
-    walk
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram::MICROVM;
-    use crate::target;
+    use crate::arch;
+    use crate::arch::x86::MICROVM;
     use translation::format::Format;
     use translation::{GuestMemory, SparseMemory};
 
@@ -263,7 +160,7 @@ mod tests {
         for (table, shift) in [(1, 39), (2, 30), (3, 21), (4, 12)] {
             words[table * 512 + (vaddr as usize >> shift & 511)] = (table as u64 + 1) << 12 | 7;
         }
-        let target = target::find("x86_64").unwrap();
+        let target = arch::find("x86_64").unwrap();
         let mut checker = Checker::new(target, Ram::over(&words, MICROVM)).unwrap();
         let on = Context {
             paging: true,

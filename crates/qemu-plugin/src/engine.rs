@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the events go: to a model, to a trace, or nowhere.
 
+use crate::arch::Target;
 use crate::args::Args;
 use crate::ram::Ram;
 use crate::regions::Counting;
-use crate::target::Target;
 use anyhow::{Context as _, Result, bail};
 use std::fs::File;
 use std::io::BufWriter;

@@ -4,10 +4,10 @@
 
 pub mod adapter;
 pub mod api;
+pub mod arch;
 pub mod args;
 pub mod block;
 pub mod check;
-pub mod decode;
 pub mod engine;
 #[allow(missing_docs)]
 pub mod ffi;
@@ -18,4 +18,3 @@ pub mod processes;
 pub mod ram;
 pub mod regions;
 pub mod session;
-pub mod target;

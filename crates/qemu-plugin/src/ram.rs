@@ -27,20 +27,6 @@ pub struct Layout {
     pub high: u64,
 }
 
-/// QEMU's `microvm` (hw/i386/microvm.c): 3 GB from 0, the rest from 4 GB.
-pub const MICROVM: Layout = Layout {
-    base: 0,
-    low: 0xc000_0000,
-    high: 1 << 32,
-};
-
-/// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
-pub const VIRT: Layout = Layout {
-    base: 1 << 30,
-    low: u64::MAX,
-    high: 0,
-};
-
 impl Layout {
     /// The physical address of a byte of the memory's file.
     pub fn physical(&self, offset: u64) -> u64 {
@@ -141,6 +127,8 @@ fn mapping(maps: &str, file: &str) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::arm::VIRT;
+    use crate::arch::x86::MICROVM;
 
     #[test]
     fn the_mapping_of_the_file_is_found_whatever_its_name() {

@@ -3,10 +3,11 @@
 //! marks, and the sink that all of it goes to.
 
 use crate::api::{CurrentCpu, Registers};
+use crate::arch::op::{Op, Operand, Scope, SysReg};
+use crate::arch::{self, Asid, Target};
 use crate::args::Args;
 use crate::block::{Block, Event, Site};
 use crate::check::Checker;
-use crate::decode::{Op, Operand, Scope, SysReg};
 use crate::engine::Engine;
 use crate::kernel::Kernel;
 use crate::mark::Mark;
@@ -14,7 +15,6 @@ use crate::output::Output;
 use crate::processes::Processes;
 use crate::ram::Ram;
 use crate::regions::Regions;
-use crate::target::{self, Asid, Target};
 use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
 use translation::{AccessKind, Context, Invalidation, Privilege, Sink};
@@ -75,10 +75,10 @@ fn levels(tcr: u64) -> u8 {
 impl Session {
     /// Prepares a run on `vcpus` cores of QEMU's target `name`.
     pub fn new(args: Args, name: &str, vcpus: usize) -> Result<Self> {
-        let Some(target) = target::find(name) else {
+        let Some(target) = arch::find(name) else {
             bail!(
                 "there is no description of QEMU's target {name}; there are {}",
-                target::names()
+                arch::names()
             );
         };
         // Whatever is wrong is said before the guest starts.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! 32-bit ARM.
+
+use super::op::{Op, Scope, SysReg};
+use super::words::{Does, Word, Words, word};
+use super::{Asid, Target, Walk};
+use crate::mark::CODES;
+use crate::ram::Layout;
+use translation::Context;
+
+pub const ARM: Target = Target {
+    name: "arm",
+    general: &[
+        "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp",
+        "lr", "pc",
+    ],
+    pc: "pc",
+    stack: "sp",
+    mark_argument: 0,
+    system: &["cpsr"],
+    // The mode is User, 0b10000.
+    user_mode: ("cpsr", 0xf, 0),
+    kernel_area: None,
+    page_tables: "armv7-short",
+    layout: VIRT,
+    // PAGE_OFFSET of a kernel with the usual 3:1 split.
+    kernel: 0xc000_0000,
+    // The lower ones are cacheability.
+    root: 0xffff_ff80,
+    asid: Asid::ContextId,
+    decode: a32,
+};
+
+/// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
+pub const VIRT: Layout = Layout {
+    base: 1 << 30,
+    low: u64::MAX,
+    high: 0,
+};
+
+/// ARMv7 (Arm ARM, B3.18): MCR p15.
+const A32: &[Word] = &[
+    word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(SysReg::Control)),
+    word(
+        0x0fff_0fff,
+        0x0e02_0f50,
+        12,
+        Does::Write(SysReg::TableControl),
+    ),
+    word(0x0fff_0fff, 0x0e02_0f10, 12, Does::Write(SysReg::Root)),
+    word(
+        0x0fff_0fff,
+        0x0e02_0f30,
+        12,
+        Does::Write(SysReg::KernelRoot),
+    ),
+    word(0x0fff_0fff, 0x0e0d_0f30, 12, Does::Write(SysReg::Context)),
+    word(0x0fff_0fff, 0x0e03_0f10, 12, Does::Write(SysReg::Domains)),
+    // TLBIMVA(IS) and TLBIMVAA(IS), TLBIASID(IS), TLBIALL(IS).
+    word(0x0fff_0ffb, 0x0e08_0f33, 12, Does::Invalidate(Scope::Page)),
+    word(0x0fff_0ffb, 0x0e08_0f73, 12, Does::Invalidate(Scope::Page)),
+    word(0x0fff_0ffb, 0x0e08_0f53, 12, Does::Invalidate(Scope::Space)),
+    word(0x0fff_0ffb, 0x0e08_0f13, 12, Does::Invalidate(Scope::All)),
+];
+
+const WORDS: Words = Words {
+    known: A32,
+    registers: 0xf,
+    page: (0, 0xffff_f000),
+    mark: from_a32,
+};
+
+/// HINT #0x80 and above, executed always.
+const A32_HINT: u32 = 0xe320_f080;
+/// ARMv7: what `bytes`, one instruction, means.
+fn a32(bytes: &[u8]) -> Option<Op> {
+    WORDS.decode(bytes)
+}
+
+/// The code of an ARMv7 mark.
+fn from_a32(word: u32) -> Option<u16> {
+    let code = word.wrapping_sub(A32_HINT);
+    (code < CODES).then_some(code as u16)
+}
+
+/// Walks ARMv7's short descriptors (Arm ARM, B3.5).
+pub fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -> Walk {
+    let mut walk = Walk {
+        entries: Vec::new(),
+        paddr: None,
+    };
+    let split = u32::from(context.split);
+    let root = match split > 0 && vaddr >> (32 - split) != 0 {
+        true => context.root_high & 0xffff_c000,
+        false => context.root & !((1 << (14 - split)) - 1),
+    };
+    let at = root + (vaddr >> 20) * 4;
+    let Some(first) = read(at) else { return walk };
+    walk.entries.push((at, first.into()));
+    let first = u64::from(first);
+    let (entry, shift) = match (first & 3, first >> 18 & 1) {
+        (1, _) => {
+            let at = (first & 0xffff_fc00) + (vaddr >> 12 & 255) * 4;
+            let Some(second) = read(at) else { return walk };
+            walk.entries.push((at, second.into()));
+            match second & 3 {
+                0 => return walk,
+                1 => (u64::from(second), 16),
+                _ => (u64::from(second), 12),
+            }
+        }
+        (0, _) => return walk,
+        (_, 0) => (first, 20),
+        (_, _) => (first, 24),
+    };
+    let offset = (1u64 << shift) - 1;
+    walk.paddr = Some(entry & 0xffff_ffff & !offset | vaddr & offset);
+    walk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::op::Operand;
+    use super::*;
+
+    #[test]
+    fn instructions_are_told_by_their_bits() {
+        let a32 = |word: u32| a32(&word.to_le_bytes());
+        let write = |to, from| Some(Op::Write { to, from });
+        // mcr p15,0,r2,c2,c0,0; mcr p15,0,r1,c13,c0,1; mcr p15,0,r3,c3,c0,0; mrc of the first
+        assert_eq!(a32(0xee02_2f10), write(SysReg::Root, 2));
+        assert_eq!(a32(0xee0d_1f30), write(SysReg::Context, 1));
+        assert_eq!(a32(0xee03_3f10), write(SysReg::Domains, 3));
+        // mcr p15,0,r0,c1,c0,0; mcr p15,0,r4,c2,c0,2
+        assert_eq!(a32(0xee01_0f10), write(SysReg::Control, 0));
+        assert_eq!(a32(0xee02_4f50), write(SysReg::TableControl, 4));
+        assert_eq!(a32(0xee12_2f10), None);
+        // TLBIMVA, TLBIMVAIS, TLBIMVAA; TLBIASID; TLBIALL, TLBIALLIS
+        for word in [0xee08_4f37, 0xee08_4f33, 0xee08_4f77] {
+            let Some(Op::Invalidate { scope, address }) = a32(word) else {
+                panic!("{word:#x} is no invalidation");
+            };
+            assert_eq!(scope, Scope::Page);
+            assert_eq!(address.address(0, |_| 0x1234_5042), Some(0x1234_5000));
+        }
+        for (word, scope) in [
+            (0xee08_0f57, Scope::Space),
+            (0xee08_0f17, Scope::All),
+            (0xee08_0f13, Scope::All),
+        ] {
+            let address = Operand::None;
+            assert_eq!(a32(word), Some(Op::Invalidate { scope, address }));
+        }
+    }
+
+    #[test]
+    fn marks_are_no_operations_with_a_number() {
+        for code in 0..CODES {
+            let mark = A32_HINT | code;
+            assert_eq!(a32(&mark.to_le_bytes()), Some(Op::Mark(code as u16)));
+        }
+        // dbg, nop
+        assert_eq!(from_a32(0xe320_f0f5), None);
+        assert_eq!(from_a32(0xe320_f000), None);
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! x86-64.
+
+use super::op::{Op, Operand, Scope, SysReg};
+use super::{Asid, Target, Walk};
+use crate::mark::CODES;
+use crate::ram::Layout;
+use translation::Context;
+
+pub const X86_64: Target = Target {
+    name: "x86_64",
+    general: &[
+        "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+        "r13", "r14", "r15",
+    ],
+    pc: "rip",
+    stack: "rsp",
+    mark_argument: 0,
+    system: &["cr2", "cs", "k_gs_base"],
+    user_mode: ("cs", 3, 3),
+    // SWAPGS has exchanged them on the way out.
+    kernel_area: Some("k_gs_base"),
+    page_tables: "x86-64",
+    layout: MICROVM,
+    kernel: 1 << 63,
+    // The others are PCID or cache control, and "keep entries".
+    root: 0x000f_ffff_ffff_f000,
+    asid: Asid::None,
+    decode: x86,
+};
+
+/// QEMU's `microvm` (hw/i386/microvm.c): 3 GB from 0, the rest from 4 GB.
+pub const MICROVM: Layout = Layout {
+    base: 0,
+    low: 0xc000_0000,
+    high: 1 << 32,
+};
+
+/// "CO", in the upper half of the displacement.
+const X86_MAGIC: u32 = 0x434f;
+/// x86-64: what `bytes`, one instruction, means.
+fn x86(bytes: &[u8]) -> Option<Op> {
+    let mut rest = bytes;
+    let mut rex = 0u8;
+    let mut segment = false;
+    let mut prefixes = 0;
+    loop {
+        match rest.first()? {
+            0x66 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x67 => {}
+            0x64 | 0x65 => segment = true,
+            _ => break,
+        }
+        prefixes += 1;
+        rest = &rest[1..];
+    }
+    if rest.first()? & 0xf0 == 0x40 {
+        rex = rest[0];
+        rest = &rest[1..];
+    }
+    match rest {
+        [0xcf] => Some(Op::Return),
+        [0x0f, 0x1f, 0x80, code @ ..] if prefixes == 0 && rex == 0 => {
+            let code = u32::from_le_bytes(code.try_into().ok()?);
+            from_x86(code).map(Op::Mark)
+        }
+        [0x0f, 0x22, modrm] => {
+            let to = match (modrm >> 3 & 7) | (rex & 4) << 1 {
+                0 => SysReg::Cr0,
+                3 => SysReg::Root,
+                4 => SysReg::Cr4,
+                _ => return None,
+            };
+            let from = (modrm & 7) | (rex & 1) << 3;
+            Some(Op::Write { to, from })
+        }
+        [0x0f, 0x01, modrm, tail @ ..] if modrm >> 3 & 7 == 7 && *modrm < 0xc0 => {
+            // A segment's base is not known here; more than is asked for is still right.
+            let (scope, address) = match memory(*modrm, rex, tail) {
+                Some(address) if !segment => (Scope::Page, address),
+                _ => (Scope::All, Operand::None),
+            };
+            Some(Op::Invalidate { scope, address })
+        }
+        // INVPCID: its descriptor lies in memory, and QEMU's TCG does not offer it to guests.
+        [0x0f, 0x38, 0x82, ..] if prefixes > 0 => Some(Op::Invalidate {
+            scope: Scope::All,
+            address: Operand::None,
+        }),
+        _ => None,
+    }
+}
+
+/// The memory operand of a ModRM byte and what follows it.
+fn memory(modrm: u8, rex: u8, tail: &[u8]) -> Option<Operand> {
+    let (mode, rm) = (modrm >> 6, modrm & 7);
+    let mut tail = tail;
+    let mut index = None;
+    let mut base = Some(rm | (rex & 1) << 3);
+    let mut long = mode == 2;
+    if rm == 4 {
+        let (&sib, after) = tail.split_first()?;
+        tail = after;
+        let number = (sib >> 3 & 7) | (rex & 2) << 2;
+        index = (number != 4).then_some((number, 1 << (sib >> 6)));
+        base = Some((sib & 7) | (rex & 1) << 3);
+        if sib & 7 == 5 && mode == 0 {
+            base = None;
+            long = true;
+        }
+    } else if rm == 5 && mode == 0 {
+        return Some(Operand::Relative(i32::from_le_bytes(tail.try_into().ok()?)));
+    }
+    let displacement = match (long, mode) {
+        (true, _) => i32::from_le_bytes(tail.try_into().ok()?),
+        (false, 1) => i32::from(*tail.first()? as i8),
+        _ => 0,
+    };
+    Some(Operand::Memory {
+        base,
+        index,
+        displacement,
+    })
+}
+
+/// The code in an x86 mark's displacement.
+fn from_x86(displacement: u32) -> Option<u16> {
+    (displacement >> 16 == X86_MAGIC && displacement & 0xffff < CODES)
+        .then_some(displacement as u16)
+}
+
+/// Bits of an x86-64 entry that are an address.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// Walks x86-64 page tables (Intel SDM volume 3, 4.5).
+pub fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -> Walk {
+    let mut walk = Walk {
+        entries: Vec::new(),
+        paddr: None,
+    };
+    let mut table = context.root;
+    let levels = if context.levels == 5 { 5 } else { 4 };
+    for level in (0..levels).rev() {
+        let shift = 12 + 9 * level;
+        let at = table + (vaddr >> shift & 511) * 8;
+        let Some(entry) = read(at) else { return walk };
+        walk.entries.push((at, entry));
+        if entry & 1 == 0 {
+            return walk;
+        }
+        let offset = (1u64 << shift) - 1;
+        if level == 0 || (level <= 2 && entry & 0x80 != 0) {
+            walk.paddr = Some(entry & ADDRESS & !offset | vaddr & offset);
+            return walk;
+        }
+        table = entry & ADDRESS;
+    }
+    walk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_registers_are_found_with_any_prefix() {
+        let write = |to, from| Some(Op::Write { to, from });
+        // mov %rax,%cr3; mov %r9,%cr3; mov %ecx,%cr0; mov %r8,%cr4 with a useless REX.W.
+        assert_eq!(x86(&[0x0f, 0x22, 0xd8]), write(SysReg::Root, 0));
+        assert_eq!(x86(&[0x41, 0x0f, 0x22, 0xd9]), write(SysReg::Root, 9));
+        assert_eq!(x86(&[0x0f, 0x22, 0xc1]), write(SysReg::Cr0, 1));
+        assert_eq!(x86(&[0x49, 0x0f, 0x22, 0xe0]), write(SysReg::Cr4, 8));
+        // CR2 and CR8 do not concern translation, nor does reading CR3.
+        assert_eq!(x86(&[0x0f, 0x22, 0xd0]), None);
+        assert_eq!(x86(&[0x44, 0x0f, 0x22, 0xc0]), None);
+        assert_eq!(x86(&[0x0f, 0x20, 0xd8]), None);
+    }
+
+    #[test]
+    fn the_operand_of_invlpg_is_worked_out() {
+        let at = |bytes: &[u8]| match x86(bytes) {
+            Some(Op::Invalidate { scope, address }) => {
+                let register = |number: u8| 0x1000 * (u64::from(number) + 1);
+                (scope, address.address(0x70_0000, register))
+            }
+            other => panic!("{bytes:x?} is {other:?}"),
+        };
+        // (%rax); (%r15); 0x10(%rdi); -8(%rbx,%rcx,4); 0x12345678; 0x100(%rip); (%rsp)
+        assert_eq!(at(&[0x0f, 0x01, 0x38]), (Scope::Page, Some(0x1000)));
+        assert_eq!(at(&[0x41, 0x0f, 0x01, 0x3f]), (Scope::Page, Some(0x10000)));
+        assert_eq!(at(&[0x0f, 0x01, 0x7f, 0x10]), (Scope::Page, Some(0x8010)));
+        assert_eq!(
+            at(&[0x0f, 0x01, 0x7c, 0x8b, 0xf8]),
+            (Scope::Page, Some(0x4000 + 4 * 0x2000 - 8))
+        );
+        assert_eq!(
+            at(&[0x0f, 0x01, 0x3c, 0x25, 0x78, 0x56, 0x34, 0x12]),
+            (Scope::Page, Some(0x1234_5678))
+        );
+        assert_eq!(
+            at(&[0x0f, 0x01, 0x3d, 0x00, 0x01, 0x00, 0x00]),
+            (Scope::Page, Some(0x70_0100))
+        );
+        assert_eq!(at(&[0x0f, 0x01, 0x3c, 0x24]), (Scope::Page, Some(0x5000)));
+        // Relative to GS: more is thrown away than asked for.
+        assert_eq!(at(&[0x65, 0x0f, 0x01, 0x38]), (Scope::All, None));
+        // swapgs has the same opcode and no memory operand.
+        assert_eq!(x86(&[0x0f, 0x01, 0xf8]), None);
+    }
+
+    #[test]
+    fn returns_and_ordinary_instructions() {
+        assert_eq!(x86(&[0x48, 0xcf]), Some(Op::Return));
+        for bytes in [
+            &[0x90][..],
+            &[0xc3],
+            &[0x0f, 0x05],
+            &[0x66],
+            &[],
+            &[0x48],
+            &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+            &[0x0f, 0x1f, 0x44, 0, 0],
+        ] {
+            assert_eq!(x86(bytes), None, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_instruction_is_none() {
+        for bytes in [
+            &[0x0f, 0x01, 0x3c, 0x25, 0x78][..],
+            &[0x0f, 0x01, 0x3d, 0],
+            &[0x0f, 0x01, 0x7c],
+        ] {
+            // It cannot be read, so all is thrown away rather than the wrong page.
+            let all = Op::Invalidate {
+                scope: Scope::All,
+                address: Operand::None,
+            };
+            assert_eq!(x86(bytes), Some(all), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn x86_registers_have_the_numbers_of_instructions() {
+        let x86 = X86_64;
+        assert_eq!(x86.general[4], x86.stack);
+        assert_eq!(x86.general[1], "rcx");
+        assert_eq!(x86.general[3], "rbx");
+    }
+
+    #[test]
+    fn marks_are_no_operations_with_a_number() {
+        for code in 0..CODES as u8 {
+            let mark = [0x0f, 0x1f, 0x80, code, 0, 0x4f, 0x43];
+            assert_eq!(x86(&mark), Some(Op::Mark(code.into())));
+        }
+        // A compiler's long nop, another displacement, a code that is too large.
+        assert_eq!(from_x86(0), None);
+        assert_eq!(from_x86(0x434e_0001), None);
+        assert_eq!(from_x86(0x434f_0010), None);
+    }
+}
