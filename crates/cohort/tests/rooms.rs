@@ -10,6 +10,7 @@ const ORDER: &[&str] = &[
     "run",
     "scan",
     "lab::host",
+    "lab::arch",
     "lab::kernel",
     "lab::guest",
     "lab::experiment",

@@ -2,6 +2,7 @@
 //! The commands of `cohort lab`.
 
 use super::Lab;
+use super::arch::Arch;
 use super::check::{arm64, fuzz, mmtests, native, scan_kernels, selftests, soak};
 use super::experiment::{definition, papers, print, report, results};
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
@@ -28,9 +29,9 @@ pub struct Args {
 enum Command {
     /// Check the machine and install the packages that are missing.
     Setup {
-        /// Also what `scan-kernels` needs for guests with an arm64 processor.
-        #[arg(long)]
-        arm64: bool,
+        /// Also what guests of this architecture need, as `scan-kernels` and `check-model` boot.
+        #[arg(long, value_name = "NAME")]
+        arch: Vec<Arch>,
     },
     /// Build a kernel.
     Build {
@@ -148,7 +149,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         .context("cannot set up ^C")?;
     }
     match args.command {
-        Command::Setup { arm64 } => setup::setup(&lab, arm64)?,
+        Command::Setup { arch } => setup::setup(&lab, &arch)?,
         Command::Build { config, pristine } => {
             let config = if pristine { Config::Pristine } else { config };
             let kernel = build::build(&lab, config)?;
@@ -302,7 +303,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
     eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
     guest::Spec {
         name: "shell".into(),
-        machine: guest::Machine::Lab,
+        machine: guest::Machine::lab(),
         kernel: &kernel.image,
         memory,
         cpus: 2,

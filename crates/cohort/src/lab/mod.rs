@@ -4,6 +4,7 @@
 //! Everything that it makes is below `out/`, is there whole or not at all, and is reused as
 //! long as what it was made from is the same.
 
+mod arch;
 mod check;
 mod cli;
 mod experiment;

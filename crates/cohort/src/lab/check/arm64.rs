@@ -38,7 +38,7 @@ pub fn run(lab: &Lab, name: &str) -> Result<bool> {
     plugin.whole = true;
     let run = format!("check-model-{name}");
     let outcome = Spec {
-        machine: Machine::Pci(kernel.arch, &kernel.cpu),
+        machine: Machine::pci(kernel.arch, &kernel.cpu),
         name: run.clone(),
         kernel: &kernel.image,
         memory: 1024,

@@ -4,12 +4,12 @@
 //! is put beside what the translation model says; only ratios are comparable.
 
 use crate::lab::Lab;
+use crate::lab::arch;
 use crate::lab::experiment::definition;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::experiment::results::{self, Results};
 use crate::lab::guest::programs;
 use crate::lab::guest::protocol::{Metric, metrics};
-use crate::lab::guest::run::Arch;
 use crate::lab::host::files;
 use crate::lab::host::process;
 use crate::lab::host::progress::Progress;
@@ -109,7 +109,7 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
     let switch = switch(&files::read(Path::new(SWITCH)).with_context(
         || "this machine's kernel has no transparent huge pages: there is nothing to compare",
     )?)?;
-    let stride = programs::workload_for(lab, Arch::Amd64, "stride")?;
+    let stride = programs::workload_for(lab, arch::LAB, "stride")?;
     let names = programs_of(lab)?;
     let dir = lab.out("run/check-native");
     files::make_dir(&dir)?;

@@ -3,10 +3,11 @@
 //! are fetched from where this machine gets its own packages, and boot with their own modules.
 
 use crate::lab::Lab;
+use crate::lab::arch::Arch;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::rootfs;
-use crate::lab::guest::run::{Arch, Machine, Spec};
+use crate::lab::guest::run::{Machine, Spec};
 use crate::lab::host::apt;
 use crate::lab::host::files;
 use crate::lab::host::process::{output, run_or_fail};
@@ -129,7 +130,7 @@ impl Packaged {
             .map(|(name, command)| Step::new(name, STEP_LIMIT, command))
             .collect();
         let outcome = Spec {
-            machine: Machine::Pci(self.arch, &self.cpu),
+            machine: Machine::pci(self.arch, &self.cpu),
             name: format!("scan-{}", self.name),
             kernel: &kernel.image,
             memory: 1024,
@@ -202,9 +203,7 @@ impl Packaged {
         let name = newest(&found).with_context(|| {
             format!(
                 "{} has no package {} for {}",
-                self.suite,
-                self.package,
-                self.arch.name()
+                self.suite, self.package, self.arch.name
             )
         })?;
         run_or_fail(
@@ -235,8 +234,8 @@ impl Packaged {
         let mut command = Command::new(program);
         let dir = dir.display();
         for option in [
-            format!("APT::Architecture={}", self.arch.name()),
-            format!("APT::Architectures={}", self.arch.name()),
+            format!("APT::Architecture={}", self.arch.name),
+            format!("APT::Architectures={}", self.arch.name),
             "APT::Sandbox::User=root".into(),
             "APT::Update::Error-Mode=any".into(),
             "Acquire::Retries=3".into(),
@@ -418,7 +417,7 @@ mod tests {
         let lab = Lab::find(Some(root)).unwrap();
         for kernel in list(&lab).unwrap().kernel {
             let recipe = rootfs::recipe(&lab, &kernel.rootfs).unwrap();
-            let arch = recipe.arch.unwrap_or(Arch::Amd64);
+            let arch = recipe.arch.unwrap_or(crate::lab::arch::LAB);
             assert_eq!(arch, kernel.arch, "{}", kernel.name);
         }
     }

@@ -106,7 +106,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
         Spec {
             name: format!("test-{config}-{mode}{again}"),
-            machine: Machine::Lab,
+            machine: Machine::lab(),
             kernel: &kernel.image,
             memory: 1_024,
             cpus: cpus(),

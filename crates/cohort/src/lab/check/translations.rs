@@ -56,7 +56,7 @@ fn verdict(name: &str, notes: Vec<String>) -> Test {
 /// write and end. The notes say what went wrong.
 fn boot(lab: &Lab, kernel: &Kernel, name: &str, plugin: &Plugin) -> Result<Vec<String>> {
     let spec = Spec {
-        machine: Machine::Lab,
+        machine: Machine::lab(),
         name: name.into(),
         kernel: &kernel.image,
         memory: 1_024,

@@ -199,7 +199,7 @@ pub fn run(
         };
         let mut outcome = Spec {
             name: name.clone(),
-            machine: Machine::Lab,
+            machine: Machine::lab(),
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,

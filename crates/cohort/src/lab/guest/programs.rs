@@ -2,7 +2,7 @@
 //! The programs that go into a guest: its init, the workloads, the kernel's selftests.
 
 use crate::lab::Lab;
-use crate::lab::guest::run::Arch;
+use crate::lab::arch::{self, Arch};
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
 use crate::lab::host::process::run_or_fail;
@@ -38,7 +38,7 @@ impl Program {
 
 /// Builds the guest's init from all of `guest/init/*.c`.
 pub fn init(lab: &Lab) -> Result<PathBuf> {
-    init_for(lab, Arch::Amd64)
+    init_for(lab, arch::LAB)
 }
 
 /// Builds the init of guests with another processor.
@@ -50,12 +50,9 @@ pub fn init_for(lab: &Lab, arch: Arch) -> Result<PathBuf> {
             lab.root.display()
         );
     }
-    let target = match arch {
-        Arch::Amd64 => lab.out("guest/init"),
-        Arch::Arm64 => lab.out("guest/arm64/init"),
-    };
+    let target = lab.out(&format!("{}/init", arch.dir()));
     compile_with(
-        arch.gcc(),
+        arch.gcc,
         lab,
         &sources,
         &lab.path("guest/init"),
@@ -105,12 +102,9 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
 /// Builds one workload without libraries for guests with another processor.
 pub fn workload_for(lab: &Lab, arch: Arch, name: &str) -> Result<Program> {
     let dir = lab.path("guest/workloads");
-    let target = match arch {
-        Arch::Amd64 => lab.out(&format!("guest/bin/{name}")),
-        Arch::Arm64 => lab.out(&format!("guest/arm64/bin/{name}")),
-    };
+    let target = lab.out(&format!("{}/bin/{name}", arch.dir()));
     let source = dir.join(format!("{name}.c"));
-    compile_with(arch.gcc(), lab, &[source], &dir, &target, Link::Static)?;
+    compile_with(arch.gcc, lab, &[source], &dir, &target, Link::Static)?;
     Ok(Program {
         guest_path: format!("/lab/bin/{name}"),
         file: target,
@@ -151,30 +145,32 @@ pub fn cohort() -> Result<Program> {
 
 /// This program for another kind of processor, linked statically; and for this machine's, itself.
 pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
-    const TARGET: &str = "aarch64-unknown-linux-gnu";
-    if arch == Arch::Amd64 {
+    let Some(rust) = arch.rust else {
         return cohort();
-    }
-    let target = lab.out("guest/arm64/target");
+    };
+    let target = lab.out(&format!("{}/target", arch.dir()));
+    let variable = |name: &str| {
+        let triple = rust.replace('-', "_").to_uppercase();
+        format!("CARGO_TARGET_{triple}_{name}")
+    };
     run_or_fail(
         Command::new("cargo")
             .args(["build", "--release", "--locked", "--package", "cohort"])
-            .args(["--target", TARGET, "--target-dir"])
+            .args(["--target", rust, "--target-dir"])
             .arg(&target)
             .current_dir(&lab.root)
-            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", arch.gcc())
-            .env(
-                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
-                "-C target-feature=+crt-static",
-            ),
-        &lab.log("cargo-arm64"),
-        "cohort did not build for arm64: has Rust its standard library (`rustup target add \
-         aarch64-unknown-linux-gnu`)?",
+            .env(variable("LINKER"), arch.gcc)
+            .env(variable("RUSTFLAGS"), "-C target-feature=+crt-static"),
+        &lab.log(&format!("cargo-{arch}")),
+        &format!(
+            "cohort did not build for {arch}: has Rust its standard library (`rustup target add \
+             {rust}`)?"
+        ),
         |_| (),
     )?;
     Ok(Program {
         guest_path: "/lab/bin/cohort".into(),
-        file: target.join(TARGET).join("release/cohort"),
+        file: target.join(rust).join("release/cohort"),
         mode: 0o755,
     })
 }

@@ -2,7 +2,7 @@
 //! The guest's root file systems: Debian packages in an ext4 image, made once per recipe.
 
 use crate::lab::Lab;
-use crate::lab::guest::run::Arch;
+use crate::lab::arch::Arch;
 use crate::lab::guest::setup;
 use crate::lab::host::apt;
 use crate::lab::host::files;
@@ -138,7 +138,7 @@ fn debootstrap(
             None => vec!["--variant=minbase".to_string()],
             Some(arch) => vec![
                 "--variant=extract".to_string(),
-                format!("--architectures={}", arch.name()),
+                format!("--architectures={}", arch.name),
             ],
         })
         .arg(format!("--include={}", recipe.packages.join(",")))

@@ -5,6 +5,7 @@
 //! complaints. A guest that does not end by itself is ended at its time limit.
 
 use crate::lab::Lab;
+use crate::lab::arch::{self, Arch, Board};
 use crate::lab::guest::cpio::Cpio;
 use crate::lab::guest::job::{self, Step};
 use crate::lab::guest::plugin::Plugin;
@@ -25,8 +26,6 @@ const POLL: Duration = Duration::from_millis(100);
 const POWER_OFF: Duration = Duration::from_secs(20);
 /// QEMU before this has no plugin interface that reads registers.
 pub const QEMU_MAJOR: u32 = 10;
-/// The emulator.
-pub const QEMU: &str = "qemu-system-x86_64";
 
 /// Words in the kernel's log that mean something is wrong, whatever the tests say.
 const COMPLAINTS: &[&str] = &[
@@ -47,64 +46,32 @@ const COMPLAINTS: &[&str] = &[
     "blocked for more than",
 ];
 
-/// Kinds of processors, in Debian's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arch {
-    /// x86-64.
-    Amd64,
-    /// 64-bit ARM.
-    Arm64,
+/// What QEMU emulates.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    arch: Arch,
+    board: &'static Board,
+    cpu: &'a str,
 }
 
-impl Arch {
-    /// Debian's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arch::Amd64 => "amd64",
-            Arch::Arm64 => "arm64",
+impl<'a> Machine<'a> {
+    /// The smallest one, for the lab's own kernels.
+    pub fn lab() -> Machine<'static> {
+        let board = arch::ALL[0].lab.as_ref();
+        let board = board.expect("the lab's architecture has a machine of its own");
+        Machine {
+            arch: arch::LAB,
+            board,
+            cpu: board.cpu,
         }
     }
 
-    /// The emulator.
-    pub fn qemu(self) -> &'static str {
-        match self {
-            Arch::Amd64 => QEMU,
-            Arch::Arm64 => "qemu-system-aarch64",
-        }
-    }
-
-    /// The C compiler.
-    pub fn gcc(self) -> &'static str {
-        match self {
-            Arch::Amd64 => "gcc",
-            Arch::Arm64 => "aarch64-linux-gnu-gcc",
-        }
-    }
-}
-
-/// What QEMU makes up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Machine<'a> {
-    /// The smallest one, for kernels that are configured for it.
-    Lab,
     /// One with PCI, for Debian's own kernels, and a processor by QEMU's name.
-    Pci(Arch, &'a str),
-}
-
-impl Machine<'_> {
-    fn arch(self) -> Arch {
-        match self {
-            Machine::Lab => Arch::Amd64,
-            Machine::Pci(arch, _) => arch,
-        }
-    }
-
-    /// How the names of virtio devices end.
-    fn bus(self) -> &'static str {
-        match self {
-            Machine::Lab => "device",
-            Machine::Pci(..) => "pci",
+    pub fn pci(arch: Arch, cpu: &'a str) -> Self {
+        Machine {
+            arch,
+            board: arch.board(),
+            cpu,
         }
     }
 }
@@ -339,30 +306,15 @@ impl Spec<'_> {
     }
 
     fn qemu(&self, dir: &Path) -> Command {
-        let mut qemu = Command::new(self.machine.arch().qemu());
-        let mut cmdline = String::from(match self.machine {
-            Machine::Lab => {
-                "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on \
-                 tsc=reliable no_timer_check"
-            }
-            Machine::Pci(Arch::Amd64, _) => {
-                "console=ttyS0 reboot=t panic=-1 oops=panic random.trust_cpu=on"
-            }
-            Machine::Pci(Arch::Arm64, _) => {
-                "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on"
-            }
-        });
+        let board = self.machine.board;
+        let mut qemu = Command::new(self.machine.arch.qemu);
+        let mut cmdline = String::from(board.cmdline);
         if self.icount {
-            cmdline.push_str(" norandmaps nokaslr");
-            if self.machine.arch() == Arch::Amd64 {
-                // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel
-                // under test decides how many there are. Calibrating the local APIC's timer would
-                // spin for 200 million of them.
-                cmdline.push_str(" tsc_early_khz=1000000 nolapic_timer");
-            }
-        } else if let (Machine::Lab, Some(khz)) = (self.machine, host_tsc_khz()) {
-            // On a busy host the kernel's own calibration fails, and its clock is then one of
-            // 10 ms steps. HZ is 100.
+            cmdline.push_str(" norandmaps nokaslr ");
+            cmdline.push_str(self.machine.arch.icount);
+        } else if let (true, Some(khz)) = (board.host_tsc, host_tsc_khz()) {
+            // On a busy host the kernel's own calibration fails, and its clock then has steps of
+            // 10 ms. HZ is 100.
             cmdline.push_str(&format!(" tsc_early_khz={khz} lpj={}", khz * 10));
         }
         if self.rootfs.is_some() {
@@ -374,21 +326,12 @@ impl Spec<'_> {
         }
         qemu.args(["-no-user-config", "-nodefaults", "-no-reboot"])
             .arg("-M")
-            .arg(match (self.machine, self.plugin) {
-                (Machine::Lab, Some(_)) => {
-                    "microvm,acpi=off,rtc=on,isa-serial=on,memory-backend=ram"
-                }
-                (Machine::Lab, None) => "microvm,acpi=off,rtc=on,isa-serial=on",
-                (Machine::Pci(Arch::Amd64, _), Some(_)) => "q35,memory-backend=ram",
-                (Machine::Pci(Arch::Amd64, _), None) => "q35",
-                (Machine::Pci(Arch::Arm64, _), Some(_)) => "virt,memory-backend=ram",
-                (Machine::Pci(Arch::Arm64, _), None) => "virt",
+            .arg(match self.plugin {
+                Some(_) => format!("{},memory-backend=ram", board.machine),
+                None => board.machine.to_string(),
             })
             .arg("-cpu")
-            .arg(match self.machine {
-                Machine::Lab => "max",
-                Machine::Pci(_, cpu) => cpu,
-            })
+            .arg(self.machine.cpu)
             .arg("-m")
             .arg(format!("{}M", self.memory))
             .arg("-smp")
@@ -400,7 +343,7 @@ impl Spec<'_> {
             .arg("-append")
             .arg(cmdline)
             .arg("-device")
-            .arg(format!("virtio-serial-{}", self.machine.bus()))
+            .arg(format!("virtio-serial-{}", board.bus))
             .arg("-chardev")
             .arg(format!("file,id=lab,path={}", dir.join("report").display()))
             .args(["-device", "virtserialport,chardev=lab,name=lab"]);
@@ -437,7 +380,7 @@ impl Spec<'_> {
                     limit.unwrap_or_default()
                 ))
                 .arg("-device")
-                .arg(format!("virtio-blk-{},drive=root", self.machine.bus()));
+                .arg(format!("virtio-blk-{},drive=root", board.bus));
         }
         qemu
     }
@@ -464,7 +407,7 @@ fn host_tsc_khz() -> Option<u64> {
 
 /// The emulator's version, for instance 10.0.2.
 pub fn qemu_version() -> Result<String> {
-    version_of(QEMU)
+    version_of(arch::LAB.qemu)
 }
 
 /// The version of one of the emulators.

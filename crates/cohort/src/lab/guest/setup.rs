@@ -2,8 +2,8 @@
 //! Getting the machine ready: the packages, and enough disk to work in.
 
 use crate::lab::Lab;
+use crate::lab::arch::{self, Arch};
 use crate::lab::guest::run;
-use crate::lab::guest::run::Arch;
 use crate::lab::host::apt;
 use crate::lab::host::files;
 use crate::lab::host::process::{output, run_or_fail};
@@ -63,26 +63,9 @@ const PACKAGES: &[(&str, &str)] = &[
     (source::SOURCE_PACKAGE, "the kernel's source"),
 ];
 
-/// What guests with an arm64 processor need besides.
-const ARM64_PACKAGES: &[(&str, &str)] = &[
-    (
-        "gcc-aarch64-linux-gnu",
-        "compiles the guest's init and links cohort for arm64",
-    ),
-    ("libc6-dev-arm64-cross", "both are linked with it"),
-];
-
-/// The emulator's package.
-fn qemu_package(arch: Arch) -> &'static str {
-    match arch {
-        Arch::Amd64 => "qemu-system-x86",
-        Arch::Arm64 => "qemu-system-arm",
-    }
-}
-
-/// Checks the machine and installs what is missing; with `arm64`, also for guests with such a
-/// processor.
-pub fn setup(lab: &Lab, arm64: bool) -> Result<()> {
+/// Checks the machine and installs what is missing; with `more`, also for guests of these
+/// architectures.
+pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
     let release = apt::release(Path::new("/"))?;
     // `out` may be a disk of its own.
     let disk = match lab.root.join("out") {
@@ -100,19 +83,16 @@ pub fn setup(lab: &Lab, arm64: bool) -> Result<()> {
             free / 1_000_000_000
         );
     }
-    let more = if arm64 { ARM64_PACKAGES } else { &[] };
+    let archs = || std::iter::once(arch::LAB).chain(more.iter().copied());
     let missing: Vec<&str> = PACKAGES
         .iter()
-        .chain(more)
+        .chain(archs().flat_map(|arch| arch.packages))
         .map(|(name, _)| *name)
         .filter(|name| !installed(name))
         .collect();
-    let emulators = [Some(Arch::Amd64), arm64.then_some(Arch::Arm64)];
-    let emulators: Vec<&str> = emulators
-        .into_iter()
-        .flatten()
+    let emulators: Vec<&str> = archs()
         .filter(|arch| !qemu_is_new_enough(*arch))
-        .map(qemu_package)
+        .map(|arch| arch.qemu_package)
         .collect();
     let qemu = emulators.is_empty();
     if missing.is_empty() && qemu {
@@ -159,13 +139,13 @@ pub fn setup(lab: &Lab, arm64: bool) -> Result<()> {
         }
         args.extend(&emulators);
         apt_get(lab, "install-qemu", &args, 60)?;
-        for arch in [Arch::Amd64, Arch::Arm64] {
-            let package = qemu_package(arch);
+        for arch in archs() {
+            let package = arch.qemu_package;
             if emulators.contains(&package) && !qemu_is_new_enough(arch) {
                 bail!(
                     "{package} is installed in version {} and the lab needs {} or newer: is \
                      {backports} among the package sources, and not pinned down?",
-                    run::version_of(arch.qemu()).unwrap_or_else(|_| "unknown".into()),
+                    run::version_of(arch.qemu).unwrap_or_else(|_| "unknown".into()),
                     run::QEMU_MAJOR
                 );
             }
@@ -197,7 +177,7 @@ fn installed(package: &str) -> bool {
 }
 
 fn qemu_is_new_enough(arch: Arch) -> bool {
-    run::version_of(arch.qemu())
+    run::version_of(arch.qemu)
         .ok()
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok())
         .is_some_and(|major| major >= run::QEMU_MAJOR)
@@ -229,7 +209,10 @@ mod tests {
 
     #[test]
     fn every_package_is_named_once_with_a_reason() {
-        let all: Vec<_> = PACKAGES.iter().chain(ARM64_PACKAGES).collect();
+        let all: Vec<_> = PACKAGES
+            .iter()
+            .chain(Arch::all().flat_map(|arch| arch.packages))
+            .collect();
         for (number, (name, reason)) in all.iter().enumerate() {
             assert!(!reason.is_empty(), "{name}");
             assert!(

@@ -2,6 +2,7 @@
 //! Building kernels: three configurations, one build at a time, and nothing built twice.
 
 use crate::lab::Lab;
+use crate::lab::arch::{self, KernelBuild};
 use crate::lab::host::files;
 use crate::lab::host::hash::{Hasher, short};
 use crate::lab::host::process::{Event, output, run_or_fail};
@@ -43,12 +44,17 @@ pub enum Config {
 
 impl Config {
     /// The configuration's fragments in `kernel/config`.
-    fn fragments(self) -> &'static [&'static str] {
-        match self {
-            Config::Bench => &["base", "x86_64", "cohort"],
-            Config::Debug => &["base", "x86_64", "cohort", "debug"],
-            Config::Pristine => &["base", "x86_64"],
-        }
+    fn fragments(self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            Config::Bench => &["cohort"],
+            Config::Debug => &["cohort", "debug"],
+            Config::Pristine => &[],
+        };
+        ["base", target().config]
+            .iter()
+            .chain(own)
+            .copied()
+            .collect()
     }
 
     /// The source tree it is built from.
@@ -168,7 +174,7 @@ fn stamp(
 
 fn is_built(lab: &Lab, config: Config, stamp: &str) -> bool {
     let dir = lab.out(&format!("build/{config}"));
-    dir.join("vmlinux").exists()
+    dir.join(target().image).exists()
         && std::fs::read_to_string(dir.join("lab.stamp")).is_ok_and(|old| old == stamp)
 }
 
@@ -183,7 +189,7 @@ fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
         },
         config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
         compiler,
-        image: dir.join("vmlinux"),
+        image: dir.join(target().image),
     })
 }
 
@@ -218,6 +224,12 @@ pub fn headers(lab: &Lab, config: Config) -> Result<PathBuf> {
     Ok(lab.out(&format!("build/{config}/usr/include")))
 }
 
+/// How kernels of the lab's architecture are built.
+fn target() -> &'static KernelBuild {
+    let target = arch::ALL[0].kernel.as_ref();
+    target.expect("the lab builds kernels for its own architecture")
+}
+
 /// `make` for a configuration, out of the source tree, with the compiler's cache.
 pub fn make(lab: &Lab, config: Config) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -228,9 +240,10 @@ pub fn make(lab: &Lab, config: Config) -> Command {
             "O={}",
             lab.out(&format!("build/{config}")).display()
         ))
-        .arg("ARCH=x86_64")
+        .arg(format!("ARCH={}", target().make))
+        .arg(format!("CROSS_COMPILE={}", target().cross))
         .arg(format!("-j{jobs}"))
-        .arg("CC=ccache gcc")
+        .arg(format!("CC=ccache {}gcc", target().cross))
         .arg("HOSTCC=ccache gcc")
         // The same source gives the same kernel, whoever builds it and when.
         .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
@@ -273,7 +286,7 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
     let cold = before == 0;
     // After a full build only make knows how much of it a change undoes.
     let total = match known {
-        Some(_) if dir.join("vmlinux").exists() => None,
+        Some(_) if dir.join(target().image).exists() => None,
         known => Some(
             known
                 .unwrap_or(FIRST_ESTIMATE)
@@ -283,7 +296,7 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
     };
     let mut progress = Progress::new(&format!("building the {config} kernel"), "files", total);
     run_or_fail(
-        make(lab, config).arg("vmlinux"),
+        make(lab, config).arg(target().target),
         &lab.log(&format!("build-{config}")),
         &format!("the {config} kernel did not build"),
         |event| match event {

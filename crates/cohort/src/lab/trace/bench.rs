@@ -93,7 +93,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         plugin.about = about(&experiment.name, &variant.name, &kernel);
         let outcome = Spec {
             name: format!("{name}@record"),
-            machine: Machine::Lab,
+            machine: Machine::lab(),
             kernel: &kernel.image,
             memory: experiment.guest.memory,
             cpus: experiment.guest.cpus,
@@ -180,7 +180,7 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
         let (steps, _) = plugin::mark(&step, |_| true, Regions::Command);
         let spec = Spec {
             name: "bench-model".into(),
-            machine: Machine::Lab,
+            machine: Machine::lab(),
             kernel: &kernel.image,
             memory: 1_024,
             cpus: CPUS,

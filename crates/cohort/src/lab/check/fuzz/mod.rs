@@ -9,11 +9,12 @@ mod log;
 mod shorten;
 
 use crate::lab::Lab;
+use crate::lab::arch;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::protocol::StepReport;
-use crate::lab::guest::run::{Machine, Outcome, QEMU, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::say;
@@ -203,7 +204,7 @@ impl Bench<'_> {
             date: results::utc(std::time::SystemTime::now()),
             kernel: self.kernel.clone(),
             image: self.image.clone(),
-            qemu: format!("{QEMU} {}", qemu_version()?),
+            qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
             mode: self.options.mode.clone(),
             seed: self.options.seed,
             guests,
@@ -271,7 +272,7 @@ impl Bench<'_> {
         programs.extend(more);
         Spec {
             name: name.into(),
-            machine: Machine::Lab,
+            machine: Machine::lab(),
             kernel: &self.image,
             memory: 1_536,
             cpus: 2,

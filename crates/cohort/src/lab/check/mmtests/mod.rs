@@ -7,6 +7,7 @@ mod list;
 mod verdict;
 
 use crate::lab::Lab;
+use crate::lab::arch;
 
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
@@ -14,7 +15,7 @@ use crate::lab::guest::programs;
 use crate::lab::guest::programs::Program;
 use crate::lab::guest::protocol::StepReport;
 use crate::lab::guest::rootfs;
-use crate::lab::guest::run::{Machine, QEMU, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
 use crate::lab::kernel::build::{self, Config, Kernel};
@@ -206,7 +207,7 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
-        qemu: format!("{QEMU} {}", qemu_version()?),
+        qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
         seconds: progress.seconds,
         stock: stock_side.results(stock),
         cohort: cohort_side.results(cohort),
@@ -378,7 +379,7 @@ impl Bench<'_> {
             let seconds: u64 = left.iter().map(|test| test.timeout).sum();
             let outcome = Spec {
                 name: format!("mmtests-{}", side.name),
-                machine: Machine::Lab,
+                machine: Machine::lab(),
                 kernel: &side.image,
                 memory: MEMORY,
                 cpus: CPUS,

@@ -5,12 +5,13 @@
 mod load;
 
 use crate::lab::Lab;
+use crate::lab::arch;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs;
 use crate::lab::guest::protocol::{Ending, Metric, Report, metrics};
 use crate::lab::guest::rootfs;
-use crate::lab::guest::run::{Machine, Outcome, QEMU, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::{self, say};
@@ -144,7 +145,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
     let steps = steps(&load, &plan);
     let outcome = Spec {
         name: "soak".into(),
-        machine: Machine::Lab,
+        machine: Machine::lab(),
         kernel: &image,
         memory: load.memory,
         cpus: CPUS,
@@ -171,7 +172,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
         date: results::utc(std::time::SystemTime::now()),
         image,
         kernel,
-        qemu: format!("{QEMU} {}", qemu_version()?),
+        qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
         minutes: options.minutes,
         rounds: plan.rounds,
         measured,

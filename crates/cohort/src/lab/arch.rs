@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Architectures, as data: what the lab must know of each to build for it and to boot it.
+//!
+//! Adding one is a row of [`ALL`], a file in `kernel/config` if the lab builds kernels for it, and a
+//! file of the plugin that names its registers.
+
+use anyhow::{Result, bail};
+use serde::Deserialize;
+use std::fmt;
+
+/// A machine that QEMU emulates.
+#[derive(Debug)]
+pub struct Board {
+    /// QEMU's `-M`, without a memory backend.
+    pub machine: &'static str,
+    /// QEMU's `-cpu`, unless a guest names another.
+    pub cpu: &'static str,
+    /// How the names of virtio devices end: `device` without PCI, else `pci`.
+    pub bus: &'static str,
+    /// The kernel's command line: console, reboot and panic.
+    pub cmdline: &'static str,
+    /// The guest's clock is the host's time stamp counter, whose rate it is told.
+    pub host_tsc: bool,
+}
+
+/// How the lab builds kernels.
+#[derive(Debug)]
+pub struct KernelBuild {
+    /// `ARCH=` of the kernel's `make`.
+    pub make: &'static str,
+    /// `CROSS_COMPILE=`; empty on a machine of the same architecture.
+    pub cross: &'static str,
+    /// The target of `make` that builds the image.
+    pub target: &'static str,
+    /// The image that QEMU boots, below the build's directory.
+    pub image: &'static str,
+    /// The fragment of `kernel/config`.
+    pub config: &'static str,
+}
+
+/// What is known of an architecture.
+#[derive(Debug)]
+pub struct Facts {
+    /// Debian's name.
+    pub name: &'static str,
+    /// The emulator.
+    pub qemu: &'static str,
+    /// The emulator's package.
+    pub qemu_package: &'static str,
+    /// The C compiler for guest programs.
+    pub gcc: &'static str,
+    /// Packages that its guests need besides, each with its reason.
+    pub packages: &'static [(&'static str, &'static str)],
+    /// Rust's target, for `cohort` in its guests; None for this machine's own.
+    pub rust: Option<&'static str>,
+    /// Words of the kernel's command line under `-icount`.
+    pub icount: &'static str,
+    /// The smallest machine, for kernels that are configured for it.
+    pub lab: Option<Board>,
+    /// The lab's kernels.
+    pub kernel: Option<KernelBuild>,
+    /// A machine with PCI, for Debian's own kernels.
+    pub pci: Board,
+}
+
+/// An architecture of [`ALL`].
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Arch(&'static Facts);
+
+/// The architecture of the lab's kernels.
+pub const LAB: Arch = Arch(&ALL[0]);
+
+/// Every architecture; the first is that of the machine the lab runs on.
+pub static ALL: &[Facts] = &[
+    Facts {
+        name: "amd64",
+        qemu: "qemu-system-x86_64",
+        qemu_package: "qemu-system-x86",
+        gcc: "gcc",
+        packages: &[],
+        rust: None,
+        // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel under
+        // test decides how many there are. Calibrating the local APIC's timer would spin for 200
+        // million of them.
+        icount: "tsc_early_khz=1000000 nolapic_timer",
+        lab: Some(Board {
+            machine: "microvm,acpi=off,rtc=on,isa-serial=on",
+            cpu: "max",
+            bus: "device",
+            cmdline: "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic \
+                      random.trust_cpu=on tsc=reliable no_timer_check",
+            host_tsc: true,
+        }),
+        kernel: Some(KernelBuild {
+            make: "x86_64",
+            cross: "",
+            target: "vmlinux",
+            image: "vmlinux",
+            config: "x86_64",
+        }),
+        pci: Board {
+            machine: "q35",
+            cpu: "max",
+            bus: "pci",
+            cmdline: "console=ttyS0 reboot=t panic=-1 oops=panic random.trust_cpu=on",
+            host_tsc: false,
+        },
+    },
+    Facts {
+        name: "arm64",
+        qemu: "qemu-system-aarch64",
+        qemu_package: "qemu-system-arm",
+        gcc: "aarch64-linux-gnu-gcc",
+        packages: &[
+            (
+                "gcc-aarch64-linux-gnu",
+                "compiles the guest's init and links cohort for arm64",
+            ),
+            ("libc6-dev-arm64-cross", "both are linked with it"),
+        ],
+        rust: Some("aarch64-unknown-linux-gnu"),
+        icount: "",
+        lab: None,
+        kernel: None,
+        pci: Board {
+            machine: "virt",
+            cpu: "max",
+            bus: "pci",
+            cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
+            host_tsc: false,
+        },
+    },
+];
+
+impl std::ops::Deref for Arch {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        self.0
+    }
+}
+
+impl PartialEq for Arch {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Arch {}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl std::str::FromStr for Arch {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match Arch::all().find(|arch| arch.name == name) {
+            Some(arch) => Ok(arch),
+            None => bail!("there is no architecture {name}; there are: {}", names()),
+        }
+    }
+}
+
+impl TryFrom<String> for Arch {
+    type Error = anyhow::Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
+    }
+}
+
+fn names() -> String {
+    let names: Vec<_> = Arch::all().map(|arch| arch.name).collect();
+    names.join(", ")
+}
+
+impl Arch {
+    /// Every architecture.
+    pub fn all() -> impl Iterator<Item = Arch> {
+        ALL.iter().map(Arch)
+    }
+
+    /// Its machine for Debian's own kernels.
+    pub fn board(self) -> &'static Board {
+        &self.0.pci
+    }
+
+    /// A directory below `out/guest` for what is built for it: the lab's own needs none.
+    pub fn dir(self) -> String {
+        if self == LAB {
+            "guest".into()
+        } else {
+            format!("guest/{}", self.name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_architecture_is_found_by_its_name_and_another_is_refused() {
+        for facts in ALL {
+            assert_eq!(facts.name.parse::<Arch>().unwrap().name, facts.name);
+        }
+        let error = "m68k".parse::<Arch>().unwrap_err().to_string();
+        assert!(error.contains("m68k") && error.contains("amd64"), "{error}");
+    }
+
+    #[test]
+    fn the_labs_architecture_has_a_machine_and_a_kernel() {
+        assert!(LAB.lab.is_some() && LAB.kernel.is_some());
+        assert_eq!(LAB.dir(), "guest");
+    }
+
+    #[test]
+    fn no_file_but_this_table_names_an_architecture_in_a_match() {
+        let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lab");
+        for file in crate::lab::host::files::walk(&src).unwrap() {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for facts in ALL {
+                let arm = format!("\"{}\" =>", facts.name);
+                assert!(!text.contains(&arm), "{} has {arm}", file.display());
+            }
+        }
+    }
+}
