@@ -7,7 +7,7 @@
  *
  * Needs fault injection (CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs).
  */
-#include "region_order.h"
+#include "region_order/order.h"
 
 enum where { ANONYM, TMPFS, IMAGE };
 
