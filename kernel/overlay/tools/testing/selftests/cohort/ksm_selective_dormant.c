@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Selective merging in time: is a process scanned when it has become dormant, once,
+ * and does everybody still see his own memory?
+ */
+#include "ksm_selective/selective.h"
+
+#include <sys/resource.h>
+
+/* --- in time -------------------------------------------------------------- */
+
+/*
+ * Everything that KSM counts. As a stock kernel has it after four full scans of
+ * two processes with 64 pages, alike in all but one, and a third with one page.
+ */
+static const char * const stats[] = {
+	"full_scans", "pages_scanned", "pages_shared", "pages_sharing",
+	"pages_unshared", "pages_volatile", "pages_skipped", "ksm_zero_pages",
+	"stable_node_chains", "stable_node_dups",
+};
+
+static const long stock[] = { 4, 516, 63, 63, 3, 0, 0, 0, 0, 0 };
+static const char stock_keys[] =
+	"ksm_rmap_items ksm_zero_pages ksm_merging_pages ksm_process_profit ";
+
+enum { OFF, ON_BEFORE, STILL_MERGED };
+
+static void test_off(long arg)
+{
+	long was[ARRAY_SIZE(stats)], n;
+	char path[64], buf[512], keys[512] = "";
+
+	if (arg)
+		need_selective();
+	all_off();
+	if (access(KSM "run", W_OK))
+		skip("no KSM, or not root");
+	setup(2, PAGES);
+	ask(1, fill, RANGE(0, 1), 5000);
+	if (arg) {
+		/* it was on, and in the middle of something */
+		start("global");
+		dormant(1, true);
+		wait_scans(1, 1);
+		ksm_set("pages_to_scan", "7");
+		dormant(2, true);
+		for (int i = 0; i < 1500 && !ksm("pages_sharing"); i++)
+			usleep(1000);
+		must(ksm("pages_sharing") > 0, "nothing merged");
+		/* where nothing sets it back, no full scan may have begun */
+		if (arg == STILL_MERGED)
+			ksm_set("run", "0");
+		ksm_set("scan_policy", "all");
+		if (arg == ON_BEFORE)
+			ksm_set("run", "2");
+	}
+	must((ksm("pages_sharing") > 0) == (arg == STILL_MERGED), "%ld merged",
+	     ksm("pages_sharing"));
+	for (size_t i = 0; i < ARRAY_SIZE(stats); i++)
+		was[i] = ksm(stats[i]);
+	/* a batch is a full scan, and time enough between two to stop ksmd */
+	ksm_set("pages_to_scan", "100000");
+	ksm_set("sleep_millisecs", "300");
+	ksm_set("run", "1");
+	for (int i = 0; i < 3000 && ksm("full_scans") - was[0] < stock[0]; i++)
+		usleep(2000);
+	ksm_set("run", "0");
+	for (size_t i = 0; i < ARRAY_SIZE(stats); i++) {
+		n = ksm(stats[i]);
+		/* these count on */
+		if (i < 2 || !strcmp(stats[i], "pages_skipped"))
+			n -= was[i];
+		must(n == stock[i], "%s is %ld", stats[i], n);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/ksm_stat", pid_of(1));
+	must(read_text(path, buf, sizeof(buf)) > 0, "no ksm_stat");
+	for (char *line = strtok(buf, "\n"); line; line = strtok(NULL, "\n"))
+		snprintf(keys + strlen(keys), sizeof(keys) - strlen(keys), "%.*s ",
+			 (int)strcspn(line, " "), line);
+	must(!strcmp(keys, stock_keys), "ksm_stat has %s", keys);
+	ask(1, intact, RANGE(1, PAGES), 1000);
+	ask(2, intact, ALL, 1000);
+}
+
+/* What is said of a process changes nothing. */
+static void test_off_dormant(long arg)
+{
+	long scans, until;
+
+	need_selective();
+	all_off();
+	must(reads("scan_policy", "[all] dormant"), "not off at first");
+	setup(2, PAGES);
+	ksm_set("pages_to_scan", "20000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("run", "1");
+	dormant(1, true);
+	set_frozen(2, true);
+	scans = ksm("dormant_scans");
+	until = ksm("full_scans") + 4;
+	for (int i = 0; i < 1000 && ksm("full_scans") < until; i++)
+		usleep(10000);
+	must(ksm("full_scans") >= until, "no full scans");
+	must(ksm("pages_sharing") >= PAGES - 1, "%ld shared", ksm("pages_sharing"));
+	must(ksm("dormant_scans") == scans, "scanned as dormant");
+	set_frozen(2, false);
+	ask(1, intact, ALL, 1000);
+	ask(2, intact, ALL, 1000);
+	quit(2);
+}
+
+static void test_active(long arg)
+{
+	long scanned;
+
+	setup(2, PAGES);
+	start("all");
+	scanned = ksm("pages_scanned");
+	leave_time();
+	must(ksm("pages_scanned") == scanned, "%ld pages of active processes",
+	     ksm("pages_scanned") - scanned);
+	must(!of(1, "ksm_merging_pages"), "merged");
+}
+
+static void test_written(long arg)
+{
+	long scanned;
+
+	setup(2, PAGES);
+	start("all");
+	/* one after the other, in rounds of their own */
+	dormant(1, true);
+	wait_scans(1, 1);
+	must(!of(2, "ksm_scans"), "the active one was scanned");
+	dormant(2, true);
+	wait_scans(2, 1);
+	must(of(1, "ksm_merging_pages") == PAGES && of(2, "ksm_merging_pages") == PAGES,
+	     "merged %ld and %ld of %d", of(1, "ksm_merging_pages"),
+	     of(2, "ksm_merging_pages"), PAGES);
+	must(of(1, "ksm_pages_scanned") == PAGES, "looked at %ld",
+	     of(1, "ksm_pages_scanned"));
+	scanned = ksm("pages_scanned");
+	leave_time();
+	/* said again, it is not news */
+	dormant(1, true);
+	leave_time();
+	must(ksm("pages_scanned") == scanned, "scanned again");
+	must(of(1, "ksm_scans") == 1, "scanned again");
+	ask(1, intact, ALL, 1000);
+	ask(2, intact, ALL, 1000);
+}
+
+/* A write after the merge is the writer's alone, and is found at the next scan. */
+static void test_wake_write(long arg)
+{
+	setup(2, PAGES);
+	start("all");
+	dormant(1, true);
+	dormant(2, true);
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	dormant(1, false);
+	ask(1, fill, RANGE(0, 8), 5000);
+	ask(1, intact, RANGE(0, 8), 5000);
+	ask(1, intact, RANGE(8, PAGES), 1000);
+	ask(2, intact, ALL, 1000);
+	leave_time();
+	must(of(1, "ksm_scans") == 1, "an active process was scanned");
+	ask(1, fill, RANGE(0, 4), 1000);
+	dormant(1, true);
+	wait_scans(1, 2);
+	must(of(1, "ksm_merging_pages") == PAGES - 4, "%ld merged",
+	     of(1, "ksm_merging_pages"));
+	ask(1, intact, RANGE(0, 4), 1000);
+	ask(1, intact, RANGE(4, 8), 5000);
+	ask(2, intact, ALL, 1000);
+}
+
+/* What was seen of a process that has run since is worth nothing. */
+static void test_stale(long arg)
+{
+	setup(3, PAGES);
+	start("all");
+	dormant(1, true);
+	wait_scans(1, 1);
+	/* all its pages wait for one that is alike; now they change */
+	dormant(1, false);
+	ask(1, fill, ALL, 7000);
+	if (arg)
+		dormant(1, true);	/* dormant again, and not the same */
+	dormant(2, true);
+	wait_scans(2, 1);
+	must(!of(2, "ksm_merging_pages"), "merged with what is gone");
+	dormant(3, true);
+	wait_scans(3, 1);
+	must(of(3, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(3, "ksm_merging_pages"));
+	ask(1, intact, ALL, 7000);
+	ask(2, intact, ALL, 1000);
+	ask(3, intact, ALL, 1000);
+}
+
+/* And what was seen of one that is gone must not be in the way. */
+static void test_gone(long arg)
+{
+	setup(3, PAGES);
+	start("all");
+	dormant(1, true);
+	wait_scans(1, 1);
+	if (arg)
+		kill_peer(1);
+	else
+		quit(1);
+	dormant(2, true);
+	dormant(3, true);
+	wait_scans(2, 1);
+	wait_scans(3, 1);
+	must(of(3, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(3, "ksm_merging_pages"));
+}
+
+static void test_woken_midway(long arg)
+{
+	const long pages = 4096;
+	long scanned;
+
+	setup(1, pages);
+	start("all");
+	ksm_set("pages_to_scan", "16");
+	ksm_set("sleep_millisecs", "20");
+	scanned = ksm("pages_scanned");
+	dormant(1, true);
+	for (int i = 0; i < 500 && ksm("pages_scanned") < scanned + 32; i++)
+		usleep(2000);
+	dormant(1, false);
+	if (arg)
+		dormant(1, true);
+	scanned = ksm("pages_scanned");
+	leave_time();
+	if (arg) {
+		/* begun again, from its first page */
+		ksm_set("pages_to_scan", "10000");
+		wait_scans(1, 1);
+		must(ksm("pages_scanned") - scanned >= pages - 16, "only %ld pages",
+		     ksm("pages_scanned") - scanned);
+	} else {
+		must(ksm("pages_scanned") - scanned <= 16, "%ld pages after it woke",
+		     ksm("pages_scanned") - scanned);
+		must(!of(1, "ksm_scans"), "counted as scanned");
+	}
+	must(of(1, "ksm_scans_left") == 1, "left %ld times", of(1, "ksm_scans_left"));
+	ask(1, intact, RANGE(0, pages), 1000);
+}
+
+static void test_freezer(long arg)
+{
+	setup(2, PAGES);
+	if (arg)	/* it was frozen before the policy was chosen */
+		set_frozen(1, true);
+	if (arg)
+		leave_time();
+	start("all");
+	if (!arg)
+		set_frozen(1, true);
+	set_frozen(2, true);
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	must(of(1, "ksm_dormant_frozen") == 1, "not dormant");
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	set_frozen(1, false);
+	ask(1, fill, RANGE(0, 8), 5000);
+	must(!of(1, "ksm_dormant_frozen"), "still dormant");
+	leave_time();
+	must(of(1, "ksm_scans") == 1, "scanned while it ran");
+	set_frozen(1, true);
+	wait_scans(1, 2);
+	set_frozen(1, false);
+	set_frozen(2, false);
+	ask(1, intact, RANGE(0, 8), 5000);
+	ask(1, intact, RANGE(8, PAGES), 1000);
+	ask(2, intact, ALL, 1000);
+	quit(1);
+	quit(2);
+}
+
+/* All who are in a cgroup at that time, and nobody else. */
+static void test_cgroup(long arg)
+{
+	int ret;
+
+	setup(3, PAGES);
+	start("all");
+	set_frozen(1, false);
+	set_frozen(2, false);
+	if (access(FREEZE "1/memory.ksm_dormant", W_OK))
+		skip("no memory control groups");
+	ret = write_text(FREEZE "1/memory.ksm_dormant", "1");
+	must(!ret, "memory.ksm_dormant: %s", strerror(-ret));
+	ret = write_text(FREEZE "2/memory.ksm_dormant", "1\n");
+	must(!ret, "memory.ksm_dormant: %s", strerror(-ret));
+	must(write_text(FREEZE "2/memory.ksm_dormant", "2") == -EINVAL, "2 is taken");
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	must(!of(3, "ksm_scans"), "another cgroup's process was scanned");
+	ret = write_text(FREEZE "1/memory.ksm_dormant", "0");
+	must(!ret, "memory.ksm_dormant: %s", strerror(-ret));
+	must(!of(1, "ksm_dormant_written"), "still dormant");
+	must(of(2, "ksm_dormant_written") == 1, "another cgroup's process woke");
+	quit(1);
+	quit(2);
+}
+
+static void move_to(const char *cgroup, int who)
+{
+	char file[64], pid[16];
+
+	snprintf(file, sizeof(file), "%s/cgroup.procs", cgroup);
+	snprintf(pid, sizeof(pid), "%d", pid_of(who));
+	cgroup_set(file, pid);
+}
+
+/* It is said of the cgroups below too, as with cgroup.freeze. */
+static void test_cgroup_below(long arg)
+{
+	setup(4, PAGES);
+	start("all");
+	set_frozen(3, false);
+	if (access(FREEZE "3/memory.ksm_dormant", W_OK))
+		skip("no memory control groups");
+	/* one with a memory controller of its own, one without, one of threads */
+	must_call(mkdir(FREEZE "1", 0755));
+	cgroup_set("1/cgroup.subtree_control", "+memory");
+	must_call(mkdir(FREEZE "1/below", 0755));
+	must_call(mkdir(FREEZE "1/below/below", 0755));
+	move_to("1/below", 1);
+	must(!access(FREEZE "1/below/memory.ksm_dormant", W_OK), "no memory controller");
+	move_to("1/below/below", 2);
+	must_call(mkdir(FREEZE "3/below", 0755));
+	cgroup_set("3/below/cgroup.type", "threaded");
+	move_to("3/below", 3);
+	cgroup_set("1/memory.ksm_dormant", "1");
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	must(!of(3, "ksm_dormant_written") && !of(4, "ksm_dormant_written"),
+	     "another cgroup's process is dormant");
+	cgroup_set("3/memory.ksm_dormant", "1");
+	wait_scans(3, 1);
+	/* what is said below is of nobody above or beside */
+	cgroup_set("1/below/memory.ksm_dormant", "0");
+	must(!of(1, "ksm_dormant_written") && !of(2, "ksm_dormant_written"),
+	     "still dormant");
+	must(of(3, "ksm_dormant_written") == 1, "another cgroup's process woke");
+	for (int i = 1; i <= 3; i++)
+		quit(i);
+}
+
+static void test_oom(long arg)
+{
+	setup(2, PAGES);
+	start("all");
+	set_oom(1, "900");
+	leave_time();
+	must(!of(1, "ksm_scans"), "scanned without a threshold");
+	/* the threshold comes after the process, and before it */
+	ksm_set("dormant_oom_score_adj", "800");
+	wait_scans(1, 1);
+	set_oom(2, "799");
+	leave_time();
+	must(!of(2, "ksm_scans"), "scanned below the threshold");
+	set_oom(2, "800");
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	set_oom(2, "0");
+	must(!of(2, "ksm_dormant_oom"), "dormant for ever");
+	ksm_set("dormant_oom_score_adj", "1001");
+	must(!of(1, "ksm_dormant_oom"), "dormant without a threshold");
+}
+
+/* The value came before there was anything to merge. */
+static void test_oom_before(long arg)
+{
+	bool all = arg;
+
+	setup_area(PAGES);
+	for (int i = 1; i <= 2; i++) {
+		spawn(i);
+		ask(i, fill, ALL, 1000);
+	}
+	start("all");
+	ksm_set("dormant_oom_score_adj", "800");
+	set_oom(1, "900");
+	set_oom(2, "799");
+	for (int i = 1; i <= 2; i++)
+		ask(i, all ? merge_all : merge_area, PAGES, 0);
+	wait_scans(1, 1);
+	must(of(1, "ksm_dormant_oom") == 1, "not dormant");
+	must(of(1, "ksm_pages_scanned") >= PAGES, "%ld pages scanned",
+	     of(1, "ksm_pages_scanned"));
+	must(!of(2, "ksm_dormant_oom") && !of(2, "ksm_scans"),
+	     "dormant below the threshold");
+	/* a child is active, whatever it has inherited */
+	spawn_from(1, 3);
+	must(!of(3, "ksm_dormant_oom"), "a child is born dormant");
+	set_oom(2, "800");
+	wait_scans(2, 1);
+	must(of(2, "ksm_merging_pages") >= PAGES, "%ld merged",
+	     of(2, "ksm_merging_pages"));
+	ask(1, intact, ALL, 1000);
+	ask(2, intact, ALL, 1000);
+}
+
+/* a child that has this one's memory until it executes something sets its value */
+static long vfork_oom(long adj, long unused)
+{
+	char text[16];
+	int status;
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%ld", adj);
+	pid = vfork();
+	if (!pid)
+		_exit(write_text("/proc/self/oom_score_adj", text) ? 1 : 0);
+	must_call(pid);
+	must(waitpid(pid, &status, 0) == pid && !status, "the child has failed");
+	return 0;
+}
+
+static void test_oom_vfork(long arg)
+{
+	setup(2, PAGES);
+	start("all");
+	ksm_set("dormant_oom_score_adj", "800");
+	ask(1, vfork_oom, 900, 0);
+	must(!of(1, "ksm_dormant_oom"), "dormant for its child's value");
+	leave_time();
+	must(!of(1, "ksm_scans"), "scanned for its child's value");
+	set_oom(2, "900");
+	wait_scans(2, 1);
+	ask(2, vfork_oom, 0, 0);
+	must(of(2, "ksm_dormant_oom") == 1, "active for its child's value");
+}
+
+/*
+ * Pages that several processes have in common since their fork merge with the
+ * first page that is like them, all of them. Where they have the table in common
+ * too it is scanned through the first of them.
+ */
+static void test_forked_pages(long arg)
+{
+	const int peers = 4, scanned = cohort_mode == MODE_ALWAYS ? 1 : peers;
+
+	setup(0, PAGES);
+	fill(ALL, 1000);
+	for (int i = 1; i <= peers + 1; i++)
+		spawn(i);
+	/* the last one has its own */
+	ask(peers + 1, fill, ALL, 2000);
+	ask(peers + 1, fill, ALL, 1000);
+	start("all");
+	for (int i = 1; i <= peers; i++) {
+		dormant(i, true);
+		wait_scans(i, 1);
+	}
+	must(!ksm("pages_sharing"), "a page was merged with itself");
+	must(ksm("pages_unshared") == scanned * PAGES, "%ld wait for others",
+	     ksm("pages_unshared"));
+	dormant(peers + 1, true);
+	wait_scans(peers + 1, 1);
+	for (int i = 1; i <= peers + 1; i++) {
+		long pages = i <= scanned || i > peers ? PAGES : 0;
+
+		must(of(i, "ksm_merging_pages") == pages, "%ld of peer %d merged",
+		     of(i, "ksm_merging_pages"), i);
+		ask(i, intact, ALL, 1000);
+	}
+	must(ksm("pages_shared") == PAGES && ksm("pages_sharing") == scanned * PAGES &&
+	     !ksm("pages_unshared"), "%ld shared, %ld sharing, %ld unshared",
+	     ksm("pages_shared"), ksm("pages_sharing"), ksm("pages_unshared"));
+	/* woken before: it is not scanned for another's sake */
+	ask(1, fill, RANGE(0, 1), 3000);
+	ask(2, intact, ALL, 1000);
+	must(intact(ALL, 1000) == 0, "lost");
+}
+
+/* One of them has written to its pages meanwhile: that is no matter for the others. */
+static void test_changed_twin(long arg)
+{
+	const int peers = 3, scanned = cohort_mode == MODE_ALWAYS ? 1 : peers;
+
+	setup(0, PAGES);
+	fill(ALL, 1000);
+	for (int i = 1; i <= peers + 1; i++)
+		spawn(i);
+	ask(peers + 1, fill, ALL, 2000);
+	ask(peers + 1, fill, ALL, 1000);
+	start("all");
+	for (int i = 1; i <= peers; i++) {
+		dormant(i, true);
+		wait_scans(i, 1);
+	}
+	/* marked as dormant, but it runs */
+	ask(2, fill, ALL, 7000);
+	dormant(peers + 1, true);
+	wait_scans(peers + 1, 1);
+	for (int i = 1; i <= peers + 1; i++) {
+		long pages = i == 2 || (i > scanned && i <= peers) ? 0 : PAGES;
+
+		must(of(i, "ksm_merging_pages") == pages, "%ld of peer %d merged",
+		     of(i, "ksm_merging_pages"), i);
+		ask(i, intact, ALL, i == 2 ? 7000 : 1000);
+	}
+}
+
+/* each page with one word throughout, another one in each */
+static long fill_plain(long range, long unused)
+{
+	for (long i = range >> 16; i < (range & 0xffff); i++)
+		for (size_t at = 0; at < page_size; at += sizeof(int))
+			*(int *)(area + i * page_size + at) = i + 1;
+	return 0;
+}
+
+static void test_plain_pages(long arg)
+{
+	setup(2, PAGES);
+	for (int i = 1; i <= 2; i++)
+		ask(i, fill_plain, ALL, 0);
+	start("all");
+	for (int i = 1; i <= 2; i++) {
+		dormant(i, true);
+		wait_scans(i, 1);
+	}
+	must(ksm("pages_shared") == PAGES && ksm("pages_sharing") == PAGES,
+	     "%ld shared, %ld sharing", ksm("pages_shared"), ksm("pages_sharing"));
+}
+
+static void test_unmerge(long arg)
+{
+	setup(2, PAGES);
+	start("all");
+	dormant(1, true);
+	dormant(2, true);
+	wait_scans(1, 1);
+	wait_scans(2, 1);
+	ksm_set("run", "2");
+	must(!of(1, "ksm_merging_pages") && !ksm("pages_sharing"), "not unmerged");
+	ask(1, intact, ALL, 1000);
+	ksm_set("run", "1");
+	wait_scans(1, 2);
+	wait_scans(2, 2);
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged again",
+	     of(2, "ksm_merging_pages"));
+	/* to and fro: neither may find what the other has left in a tree */
+	for (int i = 0; i < 20; i++) {
+		ksm_set("scan_policy", i % 2 ? "dormant" : "all");
+		ksm_set("pages_to_scan", i % 3 ? "7" : "1000");
+		usleep(30000);
+	}
+	ksm_set("pages_to_scan", "1000");
+	leave_time();
+	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged in the end",
+	     of(2, "ksm_merging_pages"));
+	ask(1, intact, ALL, 1000);
+	ask(2, intact, ALL, 1000);
+}
+
+static pid_t ksmd_pid(void)
+{
+	char path[32], comm[32];
+
+	for (int pid = 2; pid < 400; pid++) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		if (read_text(path, comm, sizeof(comm)) > 0 && !strcmp(comm, "ksmd\n"))
+			return pid;
+	}
+	fail("no ksmd");
+}
+
+/*
+ * Nobody has chosen a priority: it goes with the policy. Comes first, since what is
+ * written remains for this boot; all_off() writes another than stock's, to be seen.
+ */
+static void test_default_nice(long arg)
+{
+	need_selective();
+	if (!reads("scan_policy", "[all]") || ksm("ksmd_nice") != 5)
+		skip("not the first run in this boot");
+	ksm_set("scan_policy", "dormant");
+	must(ksm("ksmd_nice") == 15, "%ld when the policy is on", ksm("ksmd_nice"));
+	must(getpriority(PRIO_PROCESS, ksmd_pid()) == 15, "ksmd has another");
+	ksm_set("scan_policy", "all");
+	must(ksm("ksmd_nice") == 5, "%ld when it is off again", ksm("ksmd_nice"));
+}
+
+static const struct test_case cases[] = {
+	{ "Is ksmd's priority the policy's until it is written?", test_default_nice },
+	{ "Switched off, does KSM count what stock KSM counts?", test_off, OFF },
+	{ "Does it when it was on before?", test_off, ON_BEFORE },
+	{ "Does it with what is merged still?", test_off, STILL_MERGED },
+	{ "Switched off, is a dormant process like any other?", test_off_dormant },
+	{ "Are active processes left alone?", test_active },
+	{ "Is a process scanned once when it is said to be dormant?", test_written },
+	{ "Who sees a write after a process has woken?", test_wake_write },
+	{ "Is what has changed since the scan not merged?", test_stale, 0 },
+	{ "Nor when its process is dormant again?", test_stale, 1 },
+	{ "Do pages of an exited process stay out of the way?", test_gone, 0 },
+	{ "Do pages of a killed process stay out of the way?", test_gone, 1 },
+	{ "Is a process left that wakes in the middle of its scan?", test_woken_midway, 0 },
+	{ "Is its scan begun again when it is dormant again?", test_woken_midway, 1 },
+	{ "Does the freezer make processes dormant?", test_freezer, 0 },
+	{ "Are processes dormant that were frozen before?", test_freezer, 1 },
+	{ "Can a cgroup be said to be dormant?", test_cgroup },
+	{ "And with it those below?", test_cgroup_below },
+	{ "Does a high oom_score_adj make processes dormant?", test_oom },
+	{ "Does one that was high before the first madvise?", test_oom_before, 0 },
+	{ "Does one that was high before the prctl?", test_oom_before, 1 },
+	{ "Is the value of a vfork child its own?", test_oom_vfork },
+	{ "Do pages merge that were forked?", test_forked_pages },
+	{ "Do they if one of them was written?", test_changed_twin },
+	{ "Do pages merge that hold one word each?", test_plain_pages },
+	{ "Is everything scanned again after an unmerge?", test_unmerge },
+};
+
+int main(int argc, char **argv)
+{
+	after_each_case = all_off;
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the tests of merging in shared tables share. */
+#include "merge.h"
+
+char *area;
+
+/* --- failing allocations -------------------------------------------------- */
+
+static const char * const injectors[] = {
+	"/sys/kernel/debug/failslab/", "/sys/kernel/debug/fail_page_alloc/",
+};
+
+static bool inject(const char *knob, const char *value)
+{
+	char path[80];
+	bool ok = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(injectors); i++) {
+		snprintf(path, sizeof(path), "%s%s", injectors[i], knob);
+		ok &= !write_text(path, value);
+	}
+	return ok;
+}
+
+static pid_t ksmd_pid(void)
+{
+	char path[32], comm[32];
+
+	for (int pid = 2; pid < 400; pid++) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		if (read_text(path, comm, sizeof(comm)) > 0 && !strcmp(comm, "ksmd\n"))
+			return pid;
+	}
+	return 0;
+}
+
+/* So many of a hundred allocations of ksmd fail, and nobody else's. */
+bool ksmd_fails(const char *percent)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/make-it-fail", ksmd_pid());
+	return !write_text(path, strcmp(percent, "0") ? "1" : "0") &&
+	       inject("task-filter", "Y") && inject("verbose", "0") &&
+	       inject("ignore-gfp-wait", "N") && inject("interval", "1") &&
+	       inject("times", "-1") && inject("probability", percent) &&
+	       !write_text("/sys/kernel/debug/fail_page_alloc/min-order", "0") &&
+	       !write_text("/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem", "N");
+}
+
+/* nothing merged, and all switches as at boot */
+void all_off(void)
+{
+	static const char * const was[][2] = {
+		{ "run", "2" }, { "scan_policy", "all" }, { "run", "0" },
+		{ "pages_to_scan", "100" }, { "sleep_millisecs", "20" },
+		{ "smart_scan", "1" }, { "use_zero_pages", "0" },
+	};
+	char path[64];
+
+	if (!access("/sys/kernel/debug/failslab/probability", W_OK)) {
+		ksmd_fails("0");
+		inject("task-filter", "N");
+		inject("ignore-gfp-wait", "Y");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(was); i++) {
+		snprintf(path, sizeof(path), KSM "%s", was[i][0]);
+		write_text(path, was[i][1]);
+	}
+}
+
+void fast(void)
+{
+	ksm_set("pages_to_scan", "20000");
+	ksm_set("sleep_millisecs", "1");
+	ksm_set("smart_scan", "0");
+}
+
+void scan(void)
+{
+	long until;
+
+	fast();
+	ksm_set("run", "1");
+	until = ksm("full_scans") + 4;
+	for (int i = 0; i < 2000 && ksm("full_scans") < until; i++)
+		usleep(20000);
+	must(ksm("full_scans") >= until, "ksmd does not get round");
+}
+
+/* Let ksmd look at one process only. */
+void scan_through(int who)
+{
+	char path[64];
+
+	if (access(KSM "scan_policy", W_OK))
+		skip("no selective merging in this kernel");
+	fast();
+	ksm_set("scan_policy", "dormant");
+	ksm_set("run", "1");
+	for (int again = 0; again < 2; again++) {
+		long until = proc_field(pid_of(who), "ksm_stat", "ksm_scans") + 1;
+
+		snprintf(path, sizeof(path), "/proc/%d/ksm_dormant", pid_of(who));
+		must(!write_text(path, "0") && !write_text(path, "1"), "%s", path);
+		for (int i = 0; i < 2000 &&
+		     proc_field(pid_of(who), "ksm_stat", "ksm_scans") < until; i++)
+			usleep(10000);
+		must(proc_field(pid_of(who), "ksm_stat", "ksm_scans") >= until,
+		     "peer %d is not scanned", who);
+	}
+}
+
+__u64 frame(int who, int page)
+{
+	__u64 entry = pagemap_entry(pid_of(who), area + page * page_size);
+
+	return entry & PM_PRESENT ? entry & PM_PFN : 0;
+}
+
+/* how many of a process's pages are merged with their copy */
+int merged(int who)
+{
+	int n = 0;
+
+	for (int i = 0; i < COPIES; i++)
+		n += frame(who, i) && frame(who, i) == frame(who, i + COPIES);
+	return n;
+}
+
+void need_merging(void)
+{
+	if (access(KSM "run", W_OK))
+		skip("no KSM, or not root");
+	all_off();
+}
+
+/* --- what peers do -------------------------------------------------------- */
+
+long own_tag(int who, int page)
+{
+	return 100000 + who * 1000 + page;
+}
+
+void fill_alike(void)
+{
+	for (int i = 0; i < PAGES; i++)
+		page_fill(area + i * page_size, 1000 + i % COPIES);
+}
+
+void make_area(void)
+{
+	area = arena(1);
+	map_at(area, table_size, PROT_READ | PROT_WRITE,
+	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must_call(madvise(area, table_size, MADV_NOHUGEPAGE));
+	fill_alike();
+}
+
+long advise(long advice, long unused)
+{
+	return madvise(area, table_size, advice) ? -errno : 0;
+}
+
+/* All is as it was filled, but for one page if that is not negative. */
+long intact(long except, long tag)
+{
+	for (int i = 0; i < PAGES; i++)
+		must(page_is(area + i * page_size,
+			     i == except ? tag : 1000 + i % COPIES),
+		     "page %d is another", i);
+	return 0;
+}
+
+long write_page(long page, long tag)
+{
+	page_fill(area + page * page_size, tag);
+	return 0;
+}
+
+/* A zygote, and its children, with one table in common. */
+void start(int children)
+{
+	need_merging();
+	make_area();
+	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	become_zygote();
+	need_peers(children + 4);
+	for (int i = 1; i <= children; i++)
+		spawn(i);
+	for (int i = 1; i <= children; i++)
+		ask(i, intact, -1, 0);
+}
+
+/* Do two processes have one table there? What one reads into a hole tells. */
+long read_hole(long page, long unused)
+{
+	touch(area + page * page_size);
+	return 0;
+}
+
+static int next_hole;
+
+bool one_table(int a, int b)
+{
+	int hole = PAGES + 1 + next_hole++ % (table_size / page_size - PAGES - 1);
+
+	ask(a, read_hole, hole, 0);
+	return pagemap_entry(pid_of(b), area + hole * page_size) & PM_PRESENT;
+}
+
+void all_share(int from, int to)
+{
+	if (!sharing_possible())
+		return;
+	for (int i = from + 1; i <= to; i++)
+		must(one_table(from, i), "%d and %d do not share the table", from, i);
+}
+
+/* Nothing is left of who is gone. */
+void forgotten(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (!ksm("pages_unshared") && !ksm("pages_volatile") &&
+		    !ksm("pages_shared") && !ksm("pages_sharing"))
+			return;
+		usleep(10000);
+	}
+	fail("%ld unshared, %ld volatile, %ld shared, %ld sharing",
+	     ksm("pages_unshared"), ksm("pages_volatile"), ksm("pages_shared"),
+	     ksm("pages_sharing"));
+}
+
+void must_be_merged(int from, int to)
+{
+	for (int i = from; i <= to; i++) {
+		must(merged(i) == COPIES, "%d of %d pages of %d are merged", merged(i),
+		     COPIES, i);
+		ask(i, intact, -1, 0);
+	}
+}
+
+long unmap(long unused, long unused2)
+{
+	must_call(munmap(area, table_size));
+	return 0;
+}
+
+long merge_any(long on, long unused)
+{
+	return prctl(PR_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
+}
+
+long advise_page(long addr, long advice)
+{
+	return madvise((void *)addr, page_size, advice) ? -errno : 0;
+}
+
+void give_back(__u64 pfn)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)pfn);
+	write_text("/sys/kernel/debug/hwpoison/unpoison-pfn", text);
+}
+
+long still_there(long page, long unused)
+{
+	return probe_read(area + page * page_size);
+}
