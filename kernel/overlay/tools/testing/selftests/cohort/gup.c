@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Access that does not come from the process's own instructions: ptrace, the
- * process_vm calls, /proc/PID/mem, pages lent to pipes, direct I/O, io_uring,
- * futexes, uprobes. Each looks a page up, and some keep it: what they read and
- * write must be the page of the process they were asked about.
+ * process_vm calls, /proc/PID/mem, pages lent to pipes, direct I/O, io_uring. Each
+ * looks a page up, and some keep it: what they read and write must be the page of
+ * the process they were asked about.
  */
 #include "common.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <sys/ptrace.h>
@@ -575,213 +573,10 @@ static void test_pin(long arg)
 	must(ask(pinner, lent_is, 6, 0), "the pinner sees another's write");
 }
 
-/* --- futexes -------------------------------------------------------------- */
-
-static long futex(unsigned int *word, int op, unsigned int val, void *timeout,
-		  unsigned int *word2, unsigned int val3)
-{
-	long ret = syscall(__NR_futex, word, op, val, timeout, word2, val3);
-
-	return ret < 0 ? -errno : ret;
-}
-
-/* wait until the word leaves 0; 0 if woken, -ETIMEDOUT if not */
-static long futex_wait(long addr, long flags)
-{
-	struct timespec limit = { .tv_sec = flags & 0x10000 ? 0 : 30, .tv_nsec = 100000000 };
-
-	return futex((unsigned int *)addr, FUTEX_WAIT | (flags & 0xffff), 0, &limit, NULL, 0);
-}
-
-static void test_futex_shared(long arg)
-{
-	unsigned int *word;
-	long woken;
-
-	start(ARG_KIND(arg), 2);
-	/* the page that nobody has touched: its first fault is the futex's */
-	word = (unsigned int *)area.spot[2].addr;
-	must(!*word, "the spot is not empty");
-	for (int waker = 0; waker <= 2; waker += 2) {
-		tell(1, futex_wait, (long)word, 0);
-		do {
-			usleep(2000);
-			woken = futex(word, FUTEX_WAKE, 1, NULL, NULL, 0);
-			must(woken >= 0, "FUTEX_WAKE: %s", strerror(-woken));
-			must(woken || !is_gone(pid_of(1)), "the waiter is gone");
-		} while (!woken);
-		must(!answer(1), "the waiter was not woken");
-	}
-}
-
-static void test_futex_private(long arg)
-{
-	unsigned int *word;
-	long woken = 0;
-
-	/* the same address in another process is another futex */
-	start(ARG_KIND(arg), 1);
-	word = (unsigned int *)area.spot[2].addr;
-	must(!*word || area.spot[2].file_tag, "the spot is not empty");
-	page_fill(word, 0);
-	spawn(2);
-	for (int flags = 0; flags <= FUTEX_PRIVATE_FLAG; flags += FUTEX_PRIVATE_FLAG) {
-		tell(2, futex_wait, (long)word, 0x10000 | flags);
-		for (int i = 0; i < 10; i++) {
-			usleep(5000);
-			woken += futex(word, FUTEX_WAKE | flags, 1, NULL, NULL, 0);
-		}
-		must(!woken, "a private futex was woken from another process");
-		must(answer(2) == -ETIMEDOUT, "the waiter was woken");
-	}
-}
-
-static long futex_write(long addr, long unused)
-{
-	unsigned int *word = (unsigned int *)addr;
-	long ret;
-
-	/* the kernel itself writes the word: set it to 5 */
-	ret = futex(word + 1, FUTEX_WAKE_OP, 0, NULL, word,
-		    FUTEX_OP(FUTEX_OP_SET, 5, FUTEX_OP_CMP_EQ, 0));
-	must(ret >= 0 && *word == 5, "FUTEX_WAKE_OP: %s", strerror(-ret));
-	/* and here its owner's id */
-	word[2] = 0;
-	ret = futex(word + 2, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
-	must(!ret && (word[2] & FUTEX_TID_MASK) == (unsigned int)getpid(), "FUTEX_LOCK_PI: %s",
-	     strerror(-ret));
-	must(!futex(word + 2, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0), "FUTEX_UNLOCK_PI");
-	return 0;
-}
-
-static long word_is(long addr, long value)
-{
-	return *(unsigned int *)addr == (unsigned int)value;
-}
-
-static void test_futex_write(long arg)
-{
-	unsigned int *word;
-
-	area_make(&area, ARG_KIND(arg));
-	word = (unsigned int *)area.spot[0].addr;
-	page_fill(word, 0);
-	become_zygote();
-	spawn(1);
-	spawn(2);
-	ask(1, futex_write, (long)word, 0);
-	must(ask(1, word_is, (long)word, 5), "the futex operation is lost");
-	must(word_is((long)word, 0), "the parent sees a child's futex operation");
-	must(ask(2, word_is, (long)word, 0), "a sibling sees a child's futex operation");
-	futex_write((long)word, 0);
-	must(ask(2, word_is, (long)word, 0), "a child sees the parent's futex operation");
-}
-
-static void *tid_thread(void *word)
-{
-	/* when this thread ends, the kernel writes 0 here */
-	syscall(__NR_set_tid_address, word);
-	syscall(__NR_exit, 0);
-	return NULL;
-}
-
-static long end_thread(long addr, long unused)
-{
-	unsigned int *word = (unsigned int *)addr;
-	pthread_t thread;
-	int i;
-
-	must(!pthread_create(&thread, NULL, tid_thread, word), "no thread");
-	for (i = 0; i < 20000 && __atomic_load_n(word, __ATOMIC_ACQUIRE); i++)
-		usleep(1000);
-	return *word;
-}
-
-static void test_clear_tid(long arg)
-{
-	unsigned int *word;
-
-	area_make(&area, ARG_KIND(arg));
-	word = (unsigned int *)area.spot[0].addr;
-	become_zygote();
-	spawn(1);
-	spawn(2);
-	must(!ask(1, end_thread, (long)word, 0), "the kernel did not clear the word");
-	spots_intact((long)&area, 0);
-	ask(2, spots_intact, (long)&area, 0);
-}
-
-/* --- uprobes -------------------------------------------------------------- */
-
-/* only ever called through its address, so that it has one */
-static long probed(long a, long b)
-{
-	return a + b;
-}
-
-static void test_uprobe(long arg)
-{
-	struct perf_event_attr attr = { .size = sizeof(attr) };
-	char buf[256], self[256];
-	unsigned long start = 0, offset = 0;
-	unsigned char original;
-	__u64 hits = 0;
-	ssize_t n;
-	FILE *maps;
-	int fd;
-
-	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
-		skip("no uprobes in this kernel");
-	attr.type = atoi(buf);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	must(n > 0, "readlink: %s", strerror(errno));
-	self[n] = 0;
-	maps = fopen("/proc/self/maps", "r");
-	must(maps, "maps: %s", strerror(errno));
-	while (fgets(buf, sizeof(buf), maps)) {
-		unsigned long from, to, off;
-
-		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
-		    (unsigned long)probed >= from && (unsigned long)probed < to) {
-			start = from;
-			offset = (unsigned long)probed - from + off;
-		}
-	}
-	fclose(maps);
-	must(start, "our own code is not in our maps");
-	attr.config1 = (uintptr_t)self;
-	attr.config2 = offset;
-
-	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
-	original = memory_byte(getpid(), probed);
-	become_zygote();
-	for (int i = 1; i <= 3; i++)
-		spawn(i);
-	fd = syscall(__NR_perf_event_open, &attr, pid_of(2), -1, -1, 0);
-	if (fd < 0)
-		skip("perf_event_open of a uprobe: %s", strerror(errno));
-	must(memory_byte(pid_of(2), probed) != original, "the probe is not there");
-	for (int i = 0; i <= 3; i++) {
-		if (i != 2)
-			must(memory_byte(pid_of(i), probed) == original,
-			     "a probe of process 2 is in process %d", i);
-		for (int j = 0; j < 3; j++)
-			must(ask(i, probed, i, j) == i + j, "the probe broke the function");
-	}
-	must(read(fd, &hits, sizeof(hits)) == sizeof(hits) && hits == 3,
-	     "the probe counted %llu calls, not 3", (unsigned long long)hits);
-	close(fd);
-	for (int i = 0; i <= 3; i++) {
-		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
-		must(ask(i, probed, 1, i) == 1 + i, "the probe broke the function");
-	}
-}
-
 #define PRIVATE		(KIND(ANON) | KIND(PRIV_FILE) | KIND(HEAP))
 #define QUICK_PRIVATE	(KIND(ANON) | KIND(PRIV_FILE))
 #define MOST		(PRIVATE | KIND(PRIV_FILE_RO) | KIND(SHARED_ANON) | KIND(SHARED_DISK) | \
 			 KIND(MIXED))
-#define SHARED		(KIND(SHARED_ANON) | KIND(SHARED_FILE) | KIND(MEMFD))
 
 #define PIN(text, arg)	{ text, test_pin, arg, PRIVATE, QUICK_PRIVATE }
 
@@ -805,13 +600,6 @@ static const struct test_case cases[] = {
 	PIN("Parent pins after fork, child writes first", 4),
 	PIN("Child pins after fork and writes", 2),
 	PIN("Child pins after fork, parent writes first", 2 | 4),
-	{ "Does a shared futex wake a sharer?", test_futex_shared, 0, KIND(SHARED_ANON) |
-	  KIND(MEMFD) | KIND(SYSV) },
-	{ "Does a private futex stay private?", test_futex_private, 0, PRIVATE, QUICK_PRIVATE },
-	{ "Who sees what a futex operation writes?", test_futex_write, 0, PRIVATE },
-	{ "Who sees the word that the kernel clears when a thread ends?", test_clear_tid, 0,
-	  PRIVATE },
-	{ "Is a uprobe of one child in no other process?", test_uprobe },
 };
 
 int main(int argc, char **argv)

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What else walks page tables: the kernel's own daemons, monitors and tracers,
- * and calls that work on another process. Whatever they do with a shared table,
- * each process keeps seeing what it must.
+ * What else walks page tables: the kernel's own daemons and monitors, and calls
+ * that work on another process. Whatever they do with a shared table, each process
+ * keeps seeing what it must.
  */
 #include "common.h"
 
 #include <sched.h>
-#include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -20,11 +19,6 @@ static void start(enum kind kind, int children)
 	become_zygote();
 	need_peers(8);
 	spawn_models(children, &area);
-}
-
-static long nothing(long a, long b)
-{
-	return 0;
 }
 
 /*
@@ -221,245 +215,6 @@ static void test_khugepaged(long arg)
 		ask(round, model_scribble, round, 4);
 	}
 	models_right(4);
-}
-
-/* --- uprobes -------------------------------------------------------------- */
-
-/* only ever called through its address, so that it has one */
-static long probed(long a, long b)
-{
-	return a + b;
-}
-
-static void probe_attr(struct perf_event_attr *attr)
-{
-	static char buf[512], self[256];
-	unsigned long from, to, off;
-	ssize_t n;
-	FILE *maps;
-
-	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
-		skip("no uprobes in this kernel");
-	memset(attr, 0, sizeof(*attr));
-	attr->size = sizeof(*attr);
-	attr->type = atoi(buf);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	must(n > 0, "readlink: %s", strerror(errno));
-	self[n] = 0;
-	attr->config1 = (uintptr_t)self;
-	maps = fopen("/proc/self/maps", "r");
-	must(maps, "maps: %s", strerror(errno));
-	while (fgets(buf, sizeof(buf), maps))
-		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
-		    (unsigned long)probed >= from && (unsigned long)probed < to)
-			attr->config2 = (unsigned long)probed - from + off;
-	fclose(maps);
-	must(attr->config2, "our own code is not in our maps");
-}
-
-static long close_file(long fd, long unused)
-{
-	return close(fd);
-}
-
-static long hits(int fd)
-{
-	__u64 n = 0;
-
-	must(read(fd, &n, sizeof(n)) == sizeof(n), "perf event: %s", strerror(errno));
-	return n;
-}
-
-/* A breakpoint in the parent before it forks is in its page of the text, not the file's. */
-static void test_uprobe_before(long arg)
-{
-	struct perf_event_attr attr;
-	unsigned char original;
-	int fd;
-
-	probe_attr(&attr);
-	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
-	original = memory_byte(getpid(), probed);
-	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, 0);
-	if (fd < 0)
-		skip("perf_event_open of a uprobe: %s", strerror(errno));
-	must(memory_byte(getpid(), probed) != original, "the probe is not there");
-	become_zygote();
-	need_peers(8);
-	for (int i = 1; i <= 3; i++)
-		spawn(i);
-	for (int round = 0; round < 2; round++)
-		for (int i = 0; i <= 3; i++)
-			must(ask(i, probed, i, round) == i + round,
-			     "the probe breaks process %d", i);
-	must(hits(fd) == 2, "%ld hits, not 2", hits(fd));
-	spawn_from(2, 4);
-	/* the children have inherited the file, not the counting */
-	for (int i = 0; i <= 4; i++)
-		must(!ask(i, close_file, fd, 0), "close: %s", strerror(errno));
-	for (int i = 0; i <= 4; i++) {
-		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
-		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
-	}
-}
-
-/* A probe of all processes: each is hit as often as it calls, and forks bring it along. */
-static void test_uprobe_all(long arg)
-{
-	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd[64];
-	struct perf_event_attr attr;
-	unsigned char original;
-	long n = 0;
-
-	probe_attr(&attr);
-	original = memory_byte(getpid(), probed);
-	become_zygote();
-	need_peers(8);
-	for (int i = 1; i <= 2; i++)
-		spawn(i);
-	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++) {
-		fd[cpu] = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, 0);
-		if (fd[cpu] < 0)
-			skip("perf_event_open of a uprobe: %s", strerror(errno));
-	}
-	/* forked with the breakpoint in its text */
-	spawn(3);
-	spawn_from(1, 4);
-	for (int i = 0; i <= 4; i++) {
-		must(memory_byte(pid_of(i), probed) != original, "the probe is not in process %d", i);
-		for (int round = 0; round < 3; round++)
-			must(ask(i, probed, i, round) == i + round,
-			     "the probe breaks process %d", i);
-	}
-	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
-		n += hits(fd[cpu]);
-	must(n == 15, "%ld hits, not 15", n);
-	quit(3);
-	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
-		close(fd[cpu]);
-	for (int i = 0; i <= 4; i++) {
-		if (i == 3)
-			continue;
-		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
-		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
-	}
-}
-
-/* --- MMU notifiers -------------------------------------------------------- */
-
-#define MIRROR	"/dev/hmm_dmirror0"	/* of lib/test_hmm.c */
-
-/* opening it registers a notifier for the process */
-static long open_mirror(long a, long b)
-{
-	return open(MIRROR, O_RDWR | O_CLOEXEC) < 0 ? -errno : 0;
-}
-
-static void test_notifier(long arg)
-{
-	long others, err;
-
-	if (access(MIRROR, R_OK | W_OK))
-		skip("no " MIRROR ": nothing here registers a notifier");
-	start(ARG_KIND(arg), 3);
-	for (int i = 0; i <= 3; i++)
-		ask(i, nothing, 0, 0);
-	others = shared_tables(pid_of(2));
-	err = ask(1, open_mirror, 0, 0);
-	must(!err, MIRROR ": %s", strerror(-err));
-	if (sharing_possible()) {
-		must(!shared_tables(pid_of(1)) &&
-		     proc_field(pid_of(1), "cohort", "SharedPmdTables") <= 0,
-		     "a process with a notifier shares %ld tables", shared_tables(pid_of(1)));
-		must(shared_tables(pid_of(2)) == others, "another shares %ld tables, not %ld",
-		     shared_tables(pid_of(2)), others);
-	}
-	models_right(4);
-	/* its children share nothing with it: it must hear of all changes */
-	spawn_from(1, 4);
-	board->model[4] = board->model[1];
-	if (sharing_possible())
-		must(!shared_tables(pid_of(4)), "a child of a process with a notifier shares");
-	models_right(5);
-	/* the zygote itself */
-	err = ask(SELF, open_mirror, 0, 0);
-	must(!err, MIRROR ": %s", strerror(-err));
-	models_right(5);
-	spawn(5);
-	board->model[5] = board->model[0];
-	if (sharing_possible())
-		must(!shared_tables(0), "the zygote shares in spite of its notifier");
-	models_right(6);
-}
-
-/* --- device memory -------------------------------------------------------- */
-
-/* lib/test_hmm_uapi.h, which is not installed */
-struct mirror_cmd {
-	__u64 addr, ptr, npages, cpages, faults;
-};
-
-#define MIRROR_TO_DEVICE	_IOWR('H', 0x02, struct mirror_cmd)
-#define DEVICE_PAGES		8
-
-static char *device_area;
-
-static long device_right(long tag, long new)
-{
-	for (int i = 0; i < DEVICE_PAGES; i++) {
-		must(page_is(device_area + i * page_size, tag + i), "page %d is not %ld", i,
-		     tag + i);
-		if (new)
-			page_fill(device_area + i * page_size, new + i);
-	}
-	return 0;
-}
-
-static long device_zygote(long a, long b)
-{
-	become_zygote();
-	return 0;
-}
-
-/*
- * Pages in the memory of a device. Their process has a notifier and shares nothing,
- * but its child inherits them without, and may share.
- */
-static void test_device_memory(long arg)
-{
-	char *copy = map_at(arena(1), DEVICE_PAGES * page_size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct mirror_cmd cmd = { .ptr = (uintptr_t)copy, .npages = DEVICE_PAGES };
-	int fd = open(MIRROR, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		skip(MIRROR ": %s", strerror(errno));
-	device_area = map_at(arena(1), table_size, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cmd.addr = (uintptr_t)device_area;
-	for (int i = 0; i < DEVICE_PAGES; i++)
-		page_fill(device_area + i * page_size, 100 + i);
-	must_call(madvise(device_area, table_size, MADV_NOHUGEPAGE));
-	must(!ioctl(fd, MIRROR_TO_DEVICE, &cmd), "HMM_DMIRROR_MIGRATE_TO_DEV: %s",
-	     strerror(errno));
-	must(cmd.cpages == DEVICE_PAGES, "%llu pages are in the device", cmd.cpages);
-	spawn(1);
-	ask(1, device_zygote, 0, 0);
-	for (int who = 2; who <= 4; who++)
-		spawn_from(1, who);
-	if (sharing_possible())
-		must(shared_tables(pid_of(2)) > 0, "nothing is shared");
-	/* part of the table changes */
-	must(memory_byte(pid_of(3), device_area) == memory_byte(pid_of(4), device_area),
-	     "siblings differ");
-	ask(2, device_right, 100, 200);
-	ask(3, device_right, 100, 0);
-	quit(1);
-	ask(4, device_right, 100, 400);
-	ask(2, device_right, 200, 0);
-	device_right(100, 500);
-	ask(3, device_right, 100, 300);
-	close(fd);
 }
 
 /* --- NUMA ----------------------------------------------------------------- */
@@ -865,6 +620,13 @@ static void test_advise_other(long arg)
 #define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
 #define MOST	(OWN | KIND(SHARED_FILE) | KIND(PRIV_FILE_RO) | KIND(ALONE))
 
+static void put_back(void)
+{
+	if (machine->damon)
+		end_damon();
+	restore_settings();
+}
+
 static const struct test_case cases[] = {
 	{ "Who sees what while one process's pages are merged?", test_ksm },
 	{ "Who sees what when a sharer makes huge pages of the file?", test_collapse, 0, FILES,
@@ -873,11 +635,6 @@ static const struct test_case cases[] = {
 	  FILES, KIND(SHARED_FILE) },
 	{ "Who sees what while khugepaged looks for pages?", test_khugepaged, 0,
 	  OWN | KIND(SHARED_ANON) | KIND(MEMFD), KIND(ANON) | KIND(SHARED_ANON) },
-	{ "Whose calls does a probe from before the fork count?", test_uprobe_before },
-	{ "Does a probe of all processes count every call once?", test_uprobe_all },
-	{ "Pages in a device's memory that were inherited stay right", test_device_memory },
-	{ "A process with an MMU notifier shares no table", test_notifier, 0, MOST,
-	  KIND(MIXED) | KIND(ALONE) },
 	{ "Who sees what when pages move to another node?", test_move, 0, MOST,
 	  KIND(MIXED) | KIND(ALONE) },
 	{ "Who sees what while pages follow their users to another node?", test_balancing, 0,
@@ -889,13 +646,6 @@ static const struct test_case cases[] = {
 	{ "Who sees what when one process advises on another's memory?", test_advise_other, 0,
 	  MOST, KIND(MIXED) | KIND(ALONE) },
 };
-
-static void put_back(void)
-{
-	if (machine->damon)
-		end_damon();
-	restore_settings();
-}
 
 int main(int argc, char **argv)
 {

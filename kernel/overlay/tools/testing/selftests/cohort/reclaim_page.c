@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages that go while many have them: swapped out, migrated, merged, truncated,
- * written back, poisoned. Whoever takes a page must take it from every sharer,
- * and every sharer must get the same one back.
+ * Pages that go while many have them: moved, merged, truncated, written back,
+ * poisoned. Whoever takes a page must take it from every sharer.
  */
 #include "common.h"
-
-#include <sys/ipc.h>
-#include <sys/shm.h>
-#include <sys/sysmacros.h>
-
-#ifndef __NR_process_mrelease
-#define __NR_process_mrelease	448
-#endif
 
 static struct area area;
 
@@ -23,43 +14,6 @@ static const char * const ksm_files[] = {
 /* how KSM was set; outlives the case, so that main() can put it back */
 static char (*ksm_was)[16];
 
-static int mapped_spots(int who)
-{
-	int n = 0;
-
-	for (int i = 0; i < area.nspots; i++)
-		if (pagemap_entry(pid_of(who), area.spot[i].addr) & PM_PRESENT)
-			n++;
-	return n;
-}
-
-/*
- * Take all pages of the area away from everybody. A page that is gone for one
- * must be gone for all: they are the same page, or they were never shared.
- */
-static void take_pages(unsigned int procs)
-{
-	for (int i = 0; i < 20; i++) {
-		int left = 0;
-
-		press();
-		for (int who = 0; procs >> who; who++)
-			if (procs & 1u << who)
-				left += mapped_spots(who);
-		if (!left)
-			return;
-	}
-	/* a few pages may be held by something else for a while: no matter */
-}
-
-static bool any_swapped(int who)
-{
-	for (int i = 0; i < area.nspots; i++)
-		if (pagemap_entry(pid_of(who), area.spot[i].addr) & PM_SWAP)
-			return true;
-	return false;
-}
-
 static void start(enum kind kind, int children)
 {
 	area_make(&area, kind);
@@ -69,248 +23,6 @@ static void start(enum kind kind, int children)
 			spawn(i);
 		model_init(&board->model[i], &area);
 	}
-}
-
-/* --- swapped out under sharers -------------------------------------------- */
-
-static void test_swap(long arg)
-{
-	enum kind kind = ARG_KIND(arg);
-
-	need_cgroup();
-	need_swap();
-	start(kind, 3);
-	for (int first = 0; first <= 3; first++) {
-		take_pages(0xf);
-		if (!first && kind_anon(kind))
-			must(any_swapped(1), "nothing was swapped out");
-		/* each in turn is the first to get the pages back */
-		for (int i = 0; i <= 3; i++)
-			ask((first + i) % 4, model_check, (first + i) % 4, 0);
-		take_pages(0xf);
-		ask(first, model_scribble, first, 4);
-		take_pages(0xf);
-		model_check_all(4);
-	}
-	take_pages(0xf);
-	model_scribble_all(4);
-	model_check_all(4);
-}
-
-static void test_swap_read_twice(long arg)
-{
-	need_cgroup();
-	need_swap();
-	start(ARG_KIND(arg), 3);
-	/* brought in by one, taken again, read by another, who must not get an old one */
-	for (int round = 0; round < (quick ? 2 : 6); round++) {
-		take_pages(0xf);
-		ask(1, model_check, 1, 0);
-		take_pages(0xf);
-		ask(2, model_check, 2, 0);
-		take_pages(0xf);
-		ask(3, model_scribble, 3, 4);
-		take_pages(0xf);
-		model_check_all(4);
-	}
-}
-
-static void test_swap_leave(long arg)
-{
-	need_cgroup();
-	need_swap();
-	start(ARG_KIND(arg), 3);
-	take_pages(0xf);
-	quit(1);
-	board->model[1].n = 0;
-	model_check_all(4);
-	take_pages(0xd);
-	area_unmap(&area);
-	board->model[0].n = 0;
-	ask(2, model_check, 2, 0);
-	take_pages(0xc);
-	/* swapped out when it forks, and the fork shares or copies swap entries */
-	spawn_from(2, 4);
-	board->model[4] = board->model[2];
-	ask(4, model_check, 4, 0);
-	take_pages(0x1c);
-	kill_peer(3);
-	board->model[3].n = 0;
-	ask(4, model_scribble, 4, 5);
-	model_check_all(5);
-	quit(2);
-	board->model[2].n = 0;
-	take_pages(0x10);
-	model_check_all(5);
-}
-
-static long free_all(long a, long b)
-{
-	for (int i = 0; i < area.nparts; i++)
-		if (!area.part[i].shared && area.part[i].fd < 0)
-			madvise(area.part[i].addr, area.part[i].len, MADV_FREE);
-	return 0;
-}
-
-static void test_free_under_pressure(long arg)
-{
-	need_cgroup();
-	need_swap();
-	start(ARG_KIND(arg), 3);
-	/* the advice is one process's; the pages are still the others' data */
-	ask(1, free_all, 0, 0);
-	for (int i = 0; i < area.nspots; i++)
-		if (!area.part[area.spot[i].part].shared && area.part[area.spot[i].part].fd < 0)
-			board->model[1].want[i].or_zero = true;
-	take_pages(0xf);
-	model_check_all(4);
-	take_pages(0xf);
-	model_scribble_all(4);
-	take_pages(0xf);
-	model_check_all(4);
-}
-
-/* Swapped out by their only owner, before the fork: that needs no cgroup. */
-static bool page_out(void)
-{
-	for (int i = 0; i < 10; i++) {
-		for (int p = 0; p < area.nparts; p++)
-			madvise(area.part[p].addr, area.part[p].len, MADV_PAGEOUT);
-		if (any_swapped(SELF))
-			return true;
-		usleep(10000);
-	}
-	return false;
-}
-
-static void test_fork_swapped(long arg)
-{
-	need_swap();
-	for (int first = 0; first <= 2; first++) {
-		area_make(&area, ARG_KIND(arg));
-		if (!page_out())
-			skip("MADV_PAGEOUT swaps nothing out");
-		become_zygote();
-		for (int i = 0; i <= 2; i++) {
-			if (i)
-				spawn(i);
-			model_init(&board->model[i], &area);
-		}
-		for (int i = 0; i <= 2; i++) {
-			int who = (first + i) % 3;
-
-			ask(who, i == 1 ? model_scribble : model_check, who, 3);
-		}
-		model_check_all(3);
-		model_scribble_all(3);
-		model_check_all(3);
-		for (int i = 1; i <= 2; i++)
-			quit(i);
-	}
-}
-
-static void off_and_on(void)
-{
-	must(swap_off(), "swapoff: %s", strerror(errno));
-	must(swap_on(), "swapon: %s", strerror(errno));
-}
-
-static void test_swapoff(long arg)
-{
-	__u64 entry;
-
-	need_swap();
-	for (int way = 0; way < 4; way++) {
-		area_make(&area, ARG_KIND(arg));
-		if (!page_out())
-			skip("MADV_PAGEOUT swaps nothing out");
-		become_zygote();
-		for (int i = 0; i <= 2; i++) {
-			if (i)
-				spawn(i);
-			model_init(&board->model[i], &area);
-		}
-		switch (way) {
-		case 0:
-			/* all are there */
-			off_and_on();
-			break;
-		case 1:
-			/* only a grandchild is left, forked while all was swapped out */
-			spawn_from(1, 3);
-			board->model[3] = board->model[1];
-			quit(1);
-			quit(2);
-			area_unmap(&area);
-			memset(board->model, 0, 3 * sizeof(*board->model));
-			off_and_on();
-			break;
-		case 2:
-			/* one has some of it back, another wrote some */
-			ask(1, spots_touch, (long)&area, 0);
-			ask(2, model_scribble, 2, 3);
-			off_and_on();
-			break;
-		case 3:
-			/* the owner has gone */
-			area_unmap(&area);
-			board->model[0].n = 0;
-			off_and_on();
-			break;
-		}
-		model_check_all(4);
-		for (int i = 0; i < area.nspots; i++)
-			for (int who = 0; who < 4; who++) {
-				if (!board->model[who].n)
-					continue;
-				entry = pagemap_entry(pid_of(who), area.spot[i].addr);
-				must(!(entry & PM_SWAP), "process %d has a page where swap is off",
-				     who);
-			}
-		model_scribble_all(4);
-		model_check_all(4);
-		for (int i = 1; i <= 3; i++) {
-			if (board->model[i].n)
-				quit(i);
-			board->model[i].n = 0;
-		}
-		if (board->model[0].n)
-			area_unmap(&area);
-	}
-}
-
-static void test_many_swapped(long arg)
-{
-	/* more sharers than a swap entry's byte can count (62) */
-	int n = quick ? 66 : 90;
-
-	need_swap();
-	need_peers(n);
-	area_make(&area, ARG_KIND(arg));
-	if (!page_out())
-		skip("MADV_PAGEOUT swaps nothing out");
-	become_zygote();
-	for (int i = 1; i <= n; i++)
-		spawn(i);
-	/* each writes one page, and takes a copy of the entries of all others along */
-	for (int i = 1; i <= n; i++) {
-		struct model *m = &board->model[1];
-
-		model_init(m, &area);
-		m->n = 1;
-		ask(i, model_scribble, 1, 0);
-	}
-	for (int i = 1; i <= n; i++) {
-		struct model *m = &board->model[1];
-
-		model_init(m, &area);
-		m->want[0].acc = NONE;
-		m->want[0] = m->want[--m->n];
-		ask(i, model_check, 1, 0);
-		if (i % 3 == 0)
-			quit(i);
-	}
-	spots_intact((long)&area, 0);
 }
 
 /* --- moved ---------------------------------------------------------------- */
@@ -730,54 +442,6 @@ static void test_page_idle(long arg)
 	model_check_all(4);
 }
 
-/* --- when memory is short ------------------------------------------------- */
-
-static long eat(long bytes, long b)
-{
-	write_text("/proc/self/oom_score_adj", "1000");
-	for (;;) {
-		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (p == MAP_FAILED)
-			return 0;
-		memset(p, 1, bytes);
-	}
-}
-
-static void test_oom(long arg)
-{
-	need_cgroup();
-	must(swap_off(), "swapoff: %s", strerror(errno));
-	start(ARG_KIND(arg), 3);
-	must(!write_text(CGROUP "memory.max", "48M"), "memory.max");
-	tell(2, eat, 1 << 20, 0);
-	wait_gone(2);
-	board->model[2].n = 0;
-	write_text(CGROUP "memory.max", "max");
-	model_check_all(4);
-	model_scribble_all(4);
-	model_check_all(4);
-}
-
-static void test_mrelease(long arg)
-{
-	int pidfd;
-
-	start(ARG_KIND(arg), 3);
-	pidfd = syscall(__NR_pidfd_open, pid_of(1), 0);
-	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
-	must_call(kill(pid_of(1), SIGKILL));
-	/* it may be gone already (ESRCH), and may not be quite dead (EAGAIN, EINVAL) */
-	syscall(__NR_process_mrelease, pidfd, 0);
-	close(pidfd);
-	wait_gone(1);
-	board->model[1].n = 0;
-	model_check_all(4);
-	model_scribble_all(4);
-	model_check_all(4);
-}
-
 /* --- memory that breaks --------------------------------------------------- */
 
 static long advise(long addr, long advice)
@@ -838,18 +502,6 @@ static void test_poison(long arg)
 #define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
 
 static const struct test_case cases[] = {
-	{ "Does every sharer get swapped pages back, in any order?", test_swap, 0, SWAPPED,
-	  QUICK },
-	{ "Is a page brought in by one and taken again right for another?",
-	  test_swap_read_twice, 0, SWAPPED, QUICK },
-	{ "Are swapped pages right when sharers leave and fork?", test_swap_leave, 0, SWAPPED,
-	  QUICK },
-	{ "Does MADV_FREE under pressure cost others their data?", test_free_under_pressure, 0,
-	  KIND(ANON) | KIND(HEAP) | KIND(MIXED) | KIND(BORDERS) },
-	{ "Who sees what, forked while swapped out?", test_fork_swapped, 0, OWN },
-	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN },
-	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
-	  KIND(ANON) | KIND(PRIV_FILE) },
 	{ "Does memory stay right while it is compacted?", test_compaction, 0, SOME_KINDS,
 	  QUICK },
 	{ "Who sees a write to a page that KSM merged after fork?", test_ksm, 0 },
@@ -864,9 +516,6 @@ static const struct test_case cases[] = {
 	{ "Whose soft-dirty bits does a write set?", test_soft_dirty, 0, OWN },
 	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,
 	  KIND(ANON) | KIND(SHARED_FILE) },
-	{ "Does the memory stay when a sharer is killed for want of memory?", test_oom, 0,
-	  KIND(ANON) | KIND(MIXED) },
-	{ "Does the memory stay when a dying sharer is reaped?", test_mrelease, 0, SOME_KINDS },
 	{ "Does the memory stay when a page of it is taken out of use?", test_soft_offline, 0,
 	  SOME_KINDS },
 	/* a clean page of a file on disk would be read again, and nobody would know */

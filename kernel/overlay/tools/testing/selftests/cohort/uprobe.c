@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Probes of user space: a breakpoint is in the text of the process that it is for.
+ */
+#include "common.h"
+
+#include <sys/ioctl.h>
+#include <linux/perf_event.h>
+
+/* only ever called through its address, so that it has one */
+static long probed(long a, long b)
+{
+	return a + b;
+}
+
+static void probe_attr(struct perf_event_attr *attr)
+{
+	static char buf[512], self[256];
+	unsigned long from, to, off;
+	ssize_t n;
+	FILE *maps;
+
+	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
+		skip("no uprobes in this kernel");
+	memset(attr, 0, sizeof(*attr));
+	attr->size = sizeof(*attr);
+	attr->type = atoi(buf);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	must(n > 0, "readlink: %s", strerror(errno));
+	self[n] = 0;
+	attr->config1 = (uintptr_t)self;
+	maps = fopen("/proc/self/maps", "r");
+	must(maps, "maps: %s", strerror(errno));
+	while (fgets(buf, sizeof(buf), maps))
+		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
+		    (unsigned long)probed >= from && (unsigned long)probed < to)
+			attr->config2 = (unsigned long)probed - from + off;
+	fclose(maps);
+	must(attr->config2, "our own code is not in our maps");
+}
+
+static long close_file(long fd, long unused)
+{
+	return close(fd);
+}
+
+static long hits(int fd)
+{
+	__u64 n = 0;
+
+	must(read(fd, &n, sizeof(n)) == sizeof(n), "perf event: %s", strerror(errno));
+	return n;
+}
+
+/* A breakpoint in the parent before it forks is in its page of the text, not the file's. */
+static void test_uprobe_before(long arg)
+{
+	struct perf_event_attr attr;
+	unsigned char original;
+	int fd;
+
+	probe_attr(&attr);
+	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
+	original = memory_byte(getpid(), probed);
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, 0);
+	if (fd < 0)
+		skip("perf_event_open of a uprobe: %s", strerror(errno));
+	must(memory_byte(getpid(), probed) != original, "the probe is not there");
+	become_zygote();
+	need_peers(8);
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i <= 3; i++)
+			must(ask(i, probed, i, round) == i + round,
+			     "the probe breaks process %d", i);
+	must(hits(fd) == 2, "%ld hits, not 2", hits(fd));
+	spawn_from(2, 4);
+	/* the children have inherited the file, not the counting */
+	for (int i = 0; i <= 4; i++)
+		must(!ask(i, close_file, fd, 0), "close: %s", strerror(errno));
+	for (int i = 0; i <= 4; i++) {
+		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+	}
+}
+
+/* A probe of all processes: each is hit as often as it calls, and forks bring it along. */
+static void test_uprobe_all(long arg)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd[64];
+	struct perf_event_attr attr;
+	unsigned char original;
+	long n = 0;
+
+	probe_attr(&attr);
+	original = memory_byte(getpid(), probed);
+	become_zygote();
+	need_peers(8);
+	for (int i = 1; i <= 2; i++)
+		spawn(i);
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++) {
+		fd[cpu] = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, 0);
+		if (fd[cpu] < 0)
+			skip("perf_event_open of a uprobe: %s", strerror(errno));
+	}
+	/* forked with the breakpoint in its text */
+	spawn(3);
+	spawn_from(1, 4);
+	for (int i = 0; i <= 4; i++) {
+		must(memory_byte(pid_of(i), probed) != original, "the probe is not in process %d", i);
+		for (int round = 0; round < 3; round++)
+			must(ask(i, probed, i, round) == i + round,
+			     "the probe breaks process %d", i);
+	}
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
+		n += hits(fd[cpu]);
+	must(n == 15, "%ld hits, not 15", n);
+	quit(3);
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
+		close(fd[cpu]);
+	for (int i = 0; i <= 4; i++) {
+		if (i == 3)
+			continue;
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
+	}
+}
+
+static void test_uprobe(long arg)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr) };
+	char buf[256], self[256];
+	unsigned long start = 0, offset = 0;
+	unsigned char original;
+	__u64 hits = 0;
+	ssize_t n;
+	FILE *maps;
+	int fd;
+
+	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
+		skip("no uprobes in this kernel");
+	attr.type = atoi(buf);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	must(n > 0, "readlink: %s", strerror(errno));
+	self[n] = 0;
+	maps = fopen("/proc/self/maps", "r");
+	must(maps, "maps: %s", strerror(errno));
+	while (fgets(buf, sizeof(buf), maps)) {
+		unsigned long from, to, off;
+
+		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
+		    (unsigned long)probed >= from && (unsigned long)probed < to) {
+			start = from;
+			offset = (unsigned long)probed - from + off;
+		}
+	}
+	fclose(maps);
+	must(start, "our own code is not in our maps");
+	attr.config1 = (uintptr_t)self;
+	attr.config2 = offset;
+
+	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
+	original = memory_byte(getpid(), probed);
+	become_zygote();
+	for (int i = 1; i <= 3; i++)
+		spawn(i);
+	fd = syscall(__NR_perf_event_open, &attr, pid_of(2), -1, -1, 0);
+	if (fd < 0)
+		skip("perf_event_open of a uprobe: %s", strerror(errno));
+	must(memory_byte(pid_of(2), probed) != original, "the probe is not there");
+	for (int i = 0; i <= 3; i++) {
+		if (i != 2)
+			must(memory_byte(pid_of(i), probed) == original,
+			     "a probe of process 2 is in process %d", i);
+		for (int j = 0; j < 3; j++)
+			must(ask(i, probed, i, j) == i + j, "the probe broke the function");
+	}
+	must(read(fd, &hits, sizeof(hits)) == sizeof(hits) && hits == 3,
+	     "the probe counted %llu calls, not 3", (unsigned long long)hits);
+	close(fd);
+	for (int i = 0; i <= 3; i++) {
+		must(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		must(ask(i, probed, 1, i) == 1 + i, "the probe broke the function");
+	}
+}
+
+static const struct test_case cases[] = {
+	{ "Whose calls does a probe from before the fork count?", test_uprobe_before },
+	{ "Does a probe of all processes count every call once?", test_uprobe_all },
+	{ "Is a uprobe of one child in no other process?", test_uprobe },
+};
+
+int main(int argc, char **argv)
+{
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
