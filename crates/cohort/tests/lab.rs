@@ -188,8 +188,8 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         include_str!("../../../guest/scan-kernels.toml"),
     );
     checkout.write(
-        "experiments/papers.toml",
-        include_str!("../../../experiments/papers.toml"),
+        "papers/figures.toml",
+        include_str!("../../../papers/figures.toml"),
     );
     checkout.write(
         "experiments/zygote-fork.toml",

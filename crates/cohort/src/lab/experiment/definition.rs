@@ -141,7 +141,7 @@ pub struct Check {
 pub enum PaperRef {
     /// The figure.
     Number(f64),
-    /// ITEM/VALUE in `experiments/papers.toml`.
+    /// ITEM/VALUE in `papers/figures.toml`.
     Id(String),
 }
 
@@ -261,14 +261,13 @@ pub fn names(lab: &Lab) -> Result<Vec<String>> {
     Ok(files::with_suffix(&lab.path("experiments"), ".toml")?
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
-        .filter(|name| name != "papers")
         .collect())
 }
 
 /// Reads an experiment and checks all of it.
 pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
     let path = lab.path(&format!("experiments/{name}.toml"));
-    if !path.is_file() || name == "papers" {
+    if !path.is_file() {
         bail!(
             "there is no experiment `{name}`; `cohort lab list` shows those that there are: {}",
             names(lab)?.join(", ")
@@ -436,7 +435,7 @@ impl Experiment {
             },
             &mut |id| {
                 if papers.get(id).is_none() {
-                    unknown_paper = Some(format!("experiments/papers.toml has no `{id}`"));
+                    unknown_paper = Some(format!("papers/figures.toml has no `{id}`"));
                 }
             },
         );
@@ -576,7 +575,7 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
     fn fake(text: &str) -> (tempfile::TempDir, Lab) {
         let (dir, lab) = Lab::fake();
         files::write(&lab.path("experiments/demo.toml"), text.as_bytes()).unwrap();
-        files::write(&lab.path("experiments/papers.toml"), PAPERS.as_bytes()).unwrap();
+        files::write(&lab.path("papers/figures.toml"), PAPERS.as_bytes()).unwrap();
         (dir, lab)
     }
 

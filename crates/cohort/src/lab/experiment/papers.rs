@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the papers say: `experiments/papers.toml`.
+//! What the papers say: `papers/figures.toml`.
 
 use crate::lab::Lab;
 use crate::lab::host::files;
@@ -15,7 +15,7 @@ pub struct Papers(BTreeMap<String, Option<f64>>);
 impl Papers {
     /// Those of a checkout.
     pub fn of(lab: &Lab) -> Result<Self> {
-        Papers::read(&lab.path("experiments/papers.toml"))
+        Papers::read(&lab.path("papers/figures.toml"))
     }
 
     /// Reads a file; none is one without figures.
@@ -69,7 +69,7 @@ impl Papers {
     /// Fails unless there is such an id.
     pub fn require(&self, id: &str) -> Result<()> {
         if self.get(id).is_none() {
-            bail!("experiments/papers.toml has no `{id}`");
+            bail!("papers/figures.toml has no `{id}`");
         }
         Ok(())
     }
