@@ -5,9 +5,10 @@ use crate::lab::Lab;
 use crate::lab::arch::{self, Arch};
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
-use crate::lab::host::process::run_or_fail;
+use crate::lab::host::process::{output, run_or_fail};
 use crate::lab::kernel::build::{self, Config};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,14 +52,7 @@ pub fn init_for(lab: &Lab, arch: Arch) -> Result<PathBuf> {
         );
     }
     let target = lab.out(&format!("{}/init", arch.dir()));
-    compile_with(
-        arch.gcc,
-        lab,
-        &sources,
-        &lab.path("guest/init"),
-        &target,
-        Link::Static,
-    )?;
+    compile_for(arch, lab, &sources, &target, Link::Static)?;
     Ok(target)
 }
 
@@ -88,7 +82,7 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
             None => (name.trim_end_matches(".c").to_string(), Link::Static),
         };
         let target = lab.out(&format!("guest/bin/{name}"));
-        compile(lab, &[source], &dir, &target, link)?;
+        compile_for(arch::LAB, lab, &[source], &target, link)?;
         programs.push(Program {
             guest_path: format!("/lab/bin/{name}"),
             file: target,
@@ -104,7 +98,7 @@ pub fn workload_for(lab: &Lab, arch: Arch, name: &str) -> Result<Program> {
     let dir = lab.path("guest/workloads");
     let target = lab.out(&format!("{}/bin/{name}", arch.dir()));
     let source = dir.join(format!("{name}.c"));
-    compile_with(arch.gcc, lab, &[source], &dir, &target, Link::Static)?;
+    compile_for(arch, lab, &[source], &target, Link::Static)?;
     Ok(Program {
         guest_path: format!("/lab/bin/{name}"),
         file: target,
@@ -177,9 +171,9 @@ pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
 
 /// Builds the program that prints what KUnit found at boot.
 pub fn kunit(lab: &Lab) -> Result<Program> {
-    let dir = lab.path("crates/cohort/guest");
+    let source = lab.path("crates/cohort/guest/kunit.c");
     let target = lab.out("guest/bin/kunit");
-    compile(lab, &[dir.join("kunit.c")], &dir, &target, Link::Static)?;
+    compile_for(arch::LAB, lab, &[source], &target, Link::Static)?;
     Ok(Program {
         guest_path: "/lab/bin/kunit".into(),
         file: target,
@@ -192,10 +186,9 @@ pub const REGRESSIONS: &str = "/lab/regressions";
 
 /// Builds the fuzzer of memory management from all of `guest/fuzz/*.c`.
 pub fn fuzz(lab: &Lab) -> Result<Program> {
-    let dir = lab.path("guest/fuzz");
     let target = lab.out("guest/bin/fuzz");
-    let sources = files::with_suffix(&dir, ".c")?;
-    compile(lab, &sources, &dir, &target, Link::Static)?;
+    let sources = files::with_suffix(&lab.path("guest/fuzz"), ".c")?;
+    compile_for(arch::LAB, lab, &sources, &target, Link::Static)?;
     Ok(Program {
         guest_path: "/lab/bin/fuzz".into(),
         file: target,
@@ -288,48 +281,28 @@ impl Link {
     }
 }
 
-/// As [`compile_with`] with this machine's compiler.
-fn compile(
+/// Compiles sources to one program unless it was made from the same files and arguments.
+fn compile_for(
+    arch: Arch,
     lab: &Lab,
     sources: &[PathBuf],
-    headers: &Path,
-    target: &Path,
-    link: Link,
-) -> Result<()> {
-    compile_with("gcc", lab, sources, headers, target, link)
-}
-
-/// Compiles sources to one program unless it is newer in content than they and their headers.
-fn compile_with(
-    gcc: &str,
-    lab: &Lab,
-    sources: &[PathBuf],
-    headers: &Path,
     target: &Path,
     link: Link,
 ) -> Result<()> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let (before, after) = link.arguments();
-    let mut hash = Hasher::new();
-    for argument in before.iter().chain(after) {
-        hash.part("argument", argument.as_bytes());
-    }
-    for file in sources
-        .iter()
-        .cloned()
-        .chain(files::with_suffix(headers, ".h")?)
-    {
-        hash.path(&file)?;
-    }
-    let hash = hash.finish();
     let stamp = files::sibling(target, ".stamp");
-    if target.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
-        return Ok(());
+    if target.exists() {
+        let old = std::fs::read_to_string(&stamp).unwrap_or_default();
+        let files = old.lines().skip(1).map(PathBuf::from);
+        if old == stamp_text(arch, sources, link, files)? {
+            return Ok(());
+        }
     }
     if let Some(dir) = target.parent() {
         files::make_dir(dir)?;
     }
-    let mut gcc = Command::new(gcc);
+    let (before, after) = link.arguments();
+    let mut gcc = Command::new(arch.gcc);
     gcc.args(before).arg("-o").arg(target);
     gcc.args(sources).args(after);
     run_or_fail(
@@ -338,48 +311,111 @@ fn compile_with(
         &format!("the guest program {name} did not build"),
         |_| (),
     )?;
-    files::write(&stamp, hash.as_bytes())
+    let mut gcc = Command::new(arch.gcc);
+    let rules = output(gcc.args(before).arg("-MM").args(sources))?;
+    let stamp_text = stamp_text(arch, sources, link, included(&rules).into_iter())?;
+    files::write(&stamp, stamp_text.as_bytes())
+}
+
+/// A stamp: one line with the hash of all that a program is made from, then a line for each of
+/// `files`, which are the sources and what they include.
+fn stamp_text(
+    arch: Arch,
+    sources: &[PathBuf],
+    link: Link,
+    files: impl Iterator<Item = PathBuf>,
+) -> Result<String> {
+    let mut hash = Hasher::new();
+    hash.part("compiler", arch.gcc.as_bytes());
+    let (before, after) = link.arguments();
+    for argument in before.iter().chain(after) {
+        hash.part("argument", argument.as_bytes());
+    }
+    for source in sources {
+        hash.part("source", source.as_os_str().as_encoded_bytes());
+    }
+    let mut lines = String::new();
+    for file in files {
+        hash.path(&file)?;
+        lines.push_str(&format!("{}\n", file.display()));
+    }
+    Ok(format!("{}\n{lines}", hash.finish()))
+}
+
+/// The files in the make rules that `gcc -MM` prints, each once.
+fn included(rules: &str) -> BTreeSet<PathBuf> {
+    rules
+        .replace("\\\n", " ")
+        // A space in a name has a backslash.
+        .replace("\\ ", "\0")
+        .split_whitespace()
+        .filter(|word| !word.ends_with(':'))
+        .map(|word| PathBuf::from(word.replace('\0', " ")))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn write(lab: &Lab, path: &str, content: &str) {
+        files::write(&lab.path(path), content.as_bytes()).unwrap();
+    }
+
+    fn status(program: &Program) -> Option<i32> {
+        Command::new(&program.file).status().unwrap().code()
+    }
+
+    fn made(program: &Program) -> std::time::SystemTime {
+        program.file.metadata().unwrap().modified().unwrap()
+    }
+
     #[test]
-    fn workloads_are_built_once_and_again_when_a_header_changes() {
+    fn workloads_are_built_once() {
         let (_dir, lab) = Lab::fake();
-        let source = |value: i32| format!("#define VALUE {value}\n");
-        files::write(&lab.path("guest/workloads/value.h"), source(3).as_bytes()).unwrap();
-        files::write(
-            &lab.path("guest/workloads/one.c"),
-            b"#include \"value.h\"\nint main(void) { return VALUE; }\n",
-        )
-        .unwrap();
-        files::write(&lab.path("guest/workloads/files/a.conf"), b"x").unwrap();
+        write(
+            &lab,
+            "guest/workloads/one.c",
+            "int main(void) { return 3; }\n",
+        );
+        write(&lab, "guest/workloads/files/a.conf", "x");
         let programs = workloads(&lab).unwrap();
         let paths: Vec<_> = programs.iter().map(|p| p.guest_path.as_str()).collect();
         assert_eq!(paths, ["/lab/bin/one", "/lab/files/a.conf"]);
-        let run = || Command::new(&programs[0].file).status().unwrap().code();
-        assert_eq!(run(), Some(3));
-        let first = programs[0].file.metadata().unwrap().modified().unwrap();
+        let first = made(&programs[0]);
         workloads(&lab).unwrap();
-        assert_eq!(
-            first,
-            programs[0].file.metadata().unwrap().modified().unwrap()
+        assert_eq!(first, made(&programs[0]));
+    }
+
+    #[test]
+    fn a_program_is_built_again_when_any_header_that_it_includes_changes() {
+        let (_dir, lab) = Lab::fake();
+        write(
+            &lab,
+            "guest/workloads/one.c",
+            "#include \"a b.h\"\nint main(void) { return VALUE; }\n",
         );
-        files::write(&lab.path("guest/workloads/value.h"), source(4).as_bytes()).unwrap();
+        write(
+            &lab,
+            "guest/workloads/a b.h",
+            "#include \"../../kernel/overlay/value.h\"\n",
+        );
+        let header = "kernel/overlay/value.h";
+        write(&lab, header, "#define VALUE 3\n");
+        let programs = workloads(&lab).unwrap();
+        assert_eq!(status(&programs[0]), Some(3));
+        write(&lab, header, "#define VALUE 4\n");
         workloads(&lab).unwrap();
-        assert_eq!(run(), Some(4));
+        assert_eq!(status(&programs[0]), Some(4));
+        // A header that has gone is not a reason to keep the program.
+        std::fs::remove_file(lab.path(header)).unwrap();
+        assert!(workloads(&lab).is_err());
     }
 
     #[test]
     fn a_program_that_does_not_compile_is_named_with_its_log() {
         let (_dir, lab) = Lab::fake();
-        files::write(
-            &lab.path("guest/workloads/bad.c"),
-            b"int main(void) { x }\n",
-        )
-        .unwrap();
+        write(&lab, "guest/workloads/bad.c", "int main(void) { x }\n");
         let error = workloads(&lab).unwrap_err().to_string();
         assert!(
             error.contains("program bad") && error.contains("gcc-bad.log"),
