@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Marks: instructions that do nothing, by which a program in the guest tells the model where it
-//! is. `guest/workloads/mark.h` is the other side.
+//! is. `guest/workloads/lib/mark.h` is the other side.
 //!
 //! On x86-64 a mark is the 7-byte `nopl 0x434f00NN(%rax)`: a no-operation on every processor, from
 //! user space too, which no compiler emits with that displacement. NN is the mark's code and RAX
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_header_for_guests_has_the_same_codes() {
-        let header = include_str!("../../../guest/workloads/mark.h");
+        let header = include_str!("../../../guest/workloads/lib/mark.h");
         for (name, mark) in [
             ("START", Mark::Start),
             ("STOP", Mark::Stop),

@@ -71,34 +71,54 @@ pub fn scripts(lab: &Lab, from: &str, to: &str) -> Result<Vec<Program>> {
         .collect())
 }
 
+/// Where the workloads are. Each folder with C files is one program, with these exceptions.
+const WORKLOADS: &str = "guest/workloads";
+
+/// The folder of [`WORKLOADS`] that is linked to each of them.
+const LIBRARY: &str = "lib";
+
+/// The end of the name of a folder whose program is linked dynamically.
+const DYNAMIC: &str = ".dyn";
+
 /// Builds every workload and lists them with the files beside them.
 pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
-    let dir = lab.path("guest/workloads");
     let mut programs = Vec::new();
-    for source in files::with_suffix(&dir, ".c")? {
-        let name = source.file_name().unwrap_or_default().to_string_lossy();
-        let (name, link) = match name.strip_suffix(".dyn.c") {
-            Some(name) => (name.to_string(), Link::Dynamic),
-            None => (name.trim_end_matches(".c").to_string(), Link::Static),
-        };
-        let target = lab.out(&format!("guest/bin/{name}"));
-        compile_for(arch::LAB, lab, &[source], &target, link)?;
-        programs.push(Program {
-            guest_path: format!("/lab/bin/{name}"),
-            file: target,
-            mode: 0o755,
-        });
+    for folder in workload_folders(lab)? {
+        programs.push(workload_for(lab, arch::LAB, &folder)?);
     }
     programs.extend(data_files(lab)?);
     Ok(programs)
 }
 
-/// Builds one workload without libraries for guests with another processor.
-pub fn workload_for(lab: &Lab, arch: Arch, name: &str) -> Result<Program> {
-    let dir = lab.path("guest/workloads");
+fn workload_folders(lab: &Lab) -> Result<Vec<String>> {
+    let dir = lab.path(WORKLOADS);
+    let mut folders = Vec::new();
+    if dir.is_dir() {
+        let entries =
+            std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != LIBRARY && !files::with_suffix(&entry.path(), ".c")?.is_empty() {
+                folders.push(name);
+            }
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// Builds the workload of one folder.
+pub fn workload_for(lab: &Lab, arch: Arch, folder: &str) -> Result<Program> {
+    let (name, link) = match folder.strip_suffix(DYNAMIC) {
+        Some(name) => (name, Link::Dynamic),
+        None => (folder, Link::Static),
+    };
     let target = lab.out(&format!("{}/bin/{name}", arch.dir()));
-    let source = dir.join(format!("{name}.c"));
-    compile_for(arch, lab, &[source], &target, Link::Static)?;
+    let dir = lab.path(WORKLOADS);
+    let mut sources = files::with_suffix(&dir.join(folder), ".c")?;
+    sources.extend(files::with_suffix(&dir.join(LIBRARY), ".c")?);
+    compile_for(arch, lab, &sources, &target, link)?;
     Ok(Program {
         guest_path: format!("/lab/bin/{name}"),
         file: target,
@@ -371,20 +391,30 @@ mod tests {
     }
 
     #[test]
-    fn workloads_are_built_once() {
+    fn a_folder_is_a_program_linked_with_the_library_and_built_once() {
         let (_dir, lab) = Lab::fake();
+        write(&lab, "guest/workloads/lib/value.c", "int value = 3;\n");
         write(
             &lab,
-            "guest/workloads/one.c",
-            "int main(void) { return 3; }\n",
+            "guest/workloads/one/main.c",
+            "int other(void);\nint main(void) { return other(); }\n",
+        );
+        write(
+            &lab,
+            "guest/workloads/one/other.c",
+            "extern int value;\nint other(void) { return value; }\n",
         );
         write(&lab, "guest/workloads/files/a.conf", "x");
         let programs = workloads(&lab).unwrap();
         let paths: Vec<_> = programs.iter().map(|p| p.guest_path.as_str()).collect();
         assert_eq!(paths, ["/lab/bin/one", "/lab/files/a.conf"]);
+        assert_eq!(status(&programs[0]), Some(3));
         let first = made(&programs[0]);
         workloads(&lab).unwrap();
         assert_eq!(first, made(&programs[0]));
+        write(&lab, "guest/workloads/lib/value.c", "int value = 4;\n");
+        workloads(&lab).unwrap();
+        assert_eq!(status(&programs[0]), Some(4));
     }
 
     #[test]
@@ -392,13 +422,13 @@ mod tests {
         let (_dir, lab) = Lab::fake();
         write(
             &lab,
-            "guest/workloads/one.c",
-            "#include \"a b.h\"\nint main(void) { return VALUE; }\n",
+            "guest/workloads/one/one.c",
+            "#include \"../lib/a b.h\"\nint main(void) { return VALUE; }\n",
         );
         write(
             &lab,
-            "guest/workloads/a b.h",
-            "#include \"../../kernel/overlay/value.h\"\n",
+            "guest/workloads/lib/a b.h",
+            "#include \"../../../kernel/overlay/value.h\"\n",
         );
         let header = "kernel/overlay/value.h";
         write(&lab, header, "#define VALUE 3\n");
@@ -415,7 +445,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_compile_is_named_with_its_log() {
         let (_dir, lab) = Lab::fake();
-        write(&lab, "guest/workloads/bad.c", "int main(void) { x }\n");
+        write(&lab, "guest/workloads/bad/bad.c", "int main(void) { x }\n");
         let error = workloads(&lab).unwrap_err().to_string();
         assert!(
             error.contains("program bad") && error.contains("gcc-bad.log"),

@@ -20,7 +20,7 @@
  * file-faults, on file and shared memory, and minor-faults, all, of the processes
  * together; resident, the VmRSS of the last process in KB.
  */
-#include "pages.h"
+#include "../lib/pages.h"
 
 #include <sys/resource.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mark.h"
+#include "../lib/mark.h"
 
 static int usage(void)
 {

@@ -5,7 +5,7 @@
  * What `cohort run --keep-ids` does, as a static program that a guest can use
  * without the host's tools.
  */
-#include "measure.h"
+#include "../lib/measure.h"
 
 int main(int argc, char **argv)
 {

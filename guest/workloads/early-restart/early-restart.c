@@ -26,7 +26,7 @@
  *
  * All but the faults are means of a block.
  */
-#include "measure.h"
+#include "../lib/measure.h"
 
 #include <linux/loop.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "../../kernel/overlay/include/uapi/linux/region_order.h"
+#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define IMAGE	"/var/tmp/early-restart.image"
 #define LARGE	MB(2)

@@ -13,7 +13,7 @@
 #ifndef LIBRARIES_H
 #define LIBRARIES_H
 
-#include "pages.h"
+#include "../lib/pages.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

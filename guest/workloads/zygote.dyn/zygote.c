@@ -17,7 +17,7 @@
  * entries are populated, and fills the heap until so many entries are there
  * that a stock fork copies. Both numbers are the paper's zygote's.
  */
-#include "mark.h"
+#include "../lib/mark.h"
 #include "parts.h"
 
 #define MAX_ROUNDS 200

@@ -18,12 +18,12 @@
  * Metrics: init-faults and init-instructions of writing the heap; the model's for
  * each size, in order, or with --native the ticks of the processor's clock.
  */
-#include "measure.h"
+#include "../lib/measure.h"
 
 #include <sys/resource.h>
 
-#include "mark.h"
-#include "../../kernel/overlay/include/uapi/linux/region_order.h"
+#include "../lib/mark.h"
+#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define LINE 64
 

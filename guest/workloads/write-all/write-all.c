@@ -13,7 +13,7 @@
  * total-instructions-S from before the first fork until the last child has been
  * waited for. Then the kernel's counters over the last round.
  */
-#include "measure.h"
+#include "../lib/measure.h"
 
 #define MAX_SIZES 8
 #define MAX_ROUNDS 100
