@@ -5,7 +5,7 @@
  * What `cohort run --keep-ids` does, as a static program that a guest can use
  * without the host's tools.
  */
-#include "../lib/measure.h"
+#include "../lib/process.h"
 
 int main(int argc, char **argv)
 {

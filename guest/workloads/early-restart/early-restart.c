@@ -34,7 +34,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define IMAGE	"/var/tmp/early-restart.image"
 #define LARGE	MB(2)

@@ -10,7 +10,8 @@
  * Metrics, with -S the size in megabytes: fork-instructions-S and
  * exit-instructions-S a round, fork-ptp-alloc-S ... of the last round.
  */
-#include "../lib/measure.h"
+#include "../lib/counters.h"
+#include "../lib/process.h"
 
 #define MAX_SIZES 16
 #define MAX_ROUNDS 200

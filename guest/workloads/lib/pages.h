@@ -3,12 +3,10 @@
  * Which pages of a process are in its page tables, region by region: read from
  * /proc/PID/maps and /proc/PID/pagemap.
  */
-#ifndef PAGES_H
-#define PAGES_H
+#ifndef LIB_PAGES_H
+#define LIB_PAGES_H
 
 #include "measure.h"
-
-#include <elf.h>
 
 #define MAX_REGIONS 4096
 
@@ -24,86 +22,22 @@ struct regions {
 	struct region r[MAX_REGIONS];
 };
 
-__attribute__((unused))
-static void regions_read(struct regions *rs, pid_t pid)
-{
-	char path[64], line[512];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	f = fopen(path, "re");
-	if (!f)
-		die_errno(path);
-	rs->count = 0;
-	while (fgets(line, sizeof(line), f)) {
-		struct region *r = &rs->r[rs->count];
-
-		if (rs->count == MAX_REGIONS)
-			die("more than %d regions", MAX_REGIONS);
-		r->path[0] = '\0';
-		if (sscanf(line, "%lx-%lx %4s %*s %*s %lu %127s", &r->start, &r->end,
-			   r->perms, &r->inode, r->path) < 4)
-			die("%s: cannot read \"%s\"", path, line);
-		rs->count++;
-	}
-	fclose(f);
-}
+void regions_read(struct regions *rs, pid_t pid);
 
 static inline bool is_code(const struct region *r)
 {
 	return r->inode && r->perms[2] == 'x' && r->perms[3] == 'p';
 }
 
-/* Bits of a pagemap word (Documentation/admin-guide/mm/pagemap.rst). */
-#define PM_PRESENT (1ULL << 63)
-#define PM_FILE (1ULL << 61)
-
-static inline int pagemap_open(pid_t pid)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		die_errno(path);
-	return fd;
-}
+int pagemap_open(pid_t pid);
 
 /*
  * Count the entries that are present in [start, end), and those among them that
  * map a process's own page rather than the file's. Page I of the range goes to
  * bit[I] if @bit is given.
  */
-__attribute__((unused))
-static size_t pages_present(int pagemap, uintptr_t start, uintptr_t end,
-			    unsigned char *bit, size_t *anon)
-{
-	uint64_t word[512];
-	size_t present = 0, index = 0;
-
-	for (uintptr_t at = start; at < end;) {
-		size_t want = (end - at) / PAGE;
-		ssize_t got;
-
-		if (want > ARRAY_SIZE(word))
-			want = ARRAY_SIZE(word);
-		got = pread(pagemap, word, want * 8, at / PAGE * 8);
-		if (got <= 0)
-			die_errno("pagemap");
-		for (ssize_t i = 0; i < got / 8; i++, index++) {
-			bool here = word[i] & PM_PRESENT;
-
-			present += here;
-			if (anon && here && !(word[i] & PM_FILE))
-				++*anon;
-			if (bit)
-				bit[index] = here;
-		}
-		at += got / 8 * PAGE;
-	}
-	return present;
-}
+size_t pages_present(int pagemap, uintptr_t start, uintptr_t end,
+		     unsigned char *bit, size_t *anon);
 
 struct footprint {
 	size_t regions;
@@ -118,56 +52,9 @@ struct footprint {
  * copies every entry of the others: so a region counts in full as soon as one
  * of its pages is the process's own.
  */
-__attribute__((unused))
-static void footprint_read(struct footprint *fp, struct regions *rs, const void *skip)
-{
-	int pagemap = pagemap_open(getpid());
-
-	regions_read(rs, getpid());
-	memset(fp, 0, sizeof(*fp));
-	fp->regions = rs->count;
-	for (int i = 0; i < rs->count; i++) {
-		struct region *r = &rs->r[i];
-		size_t anon = 0, n;
-
-		if (r->path[0] == '[' && strcmp(r->path, "[heap]") && strcmp(r->path, "[stack]"))
-			continue;
-		if ((uintptr_t)skip >= r->start && (uintptr_t)skip < r->end)
-			continue;
-		n = pages_present(pagemap, r->start, r->end, NULL, &anon);
-		if (is_code(r))
-			fp->code += n;
-		if (anon)
-			fp->copied += n;
-	}
-	close(pagemap);
-}
+void footprint_read(struct footprint *fp, struct regions *rs, const void *skip);
 
 /* The number after "KEY:" in /proc/PID/FILE, or -1. */
-__attribute__((unused))
-static long proc_field(pid_t pid, const char *file, const char *key)
-{
-	char path[64], text[KB(4)];
-	const char *p = text;
-	size_t len = strlen(key);
-	ssize_t n;
-	int fd;
+long proc_field(pid_t pid, const char *file, const char *key);
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	while (p && *p) {
-		if (!strncmp(p, key, len) && p[len] == ':')
-			return strtol(p + len + 1, NULL, 10);
-		p = strchr(p, '\n');
-		if (p)
-			p++;
-	}
-	return -1;
-}
-
-#endif /* PAGES_H */
+#endif

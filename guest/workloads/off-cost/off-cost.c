@@ -20,9 +20,8 @@
  *
  * Metrics: OPERATION-small and OPERATION-large, a round each; ksmd-page.
  */
-#include "../lib/measure.h"
+#include "../lib/process.h"
 #include <dirent.h>
-#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define MAX_ROUNDS 400
 /* Pages of the regions that a round maps, touches, protects and unmaps. */

@@ -19,12 +19,11 @@
  * instructions (of this program alone: under `icount` a nanosecond each), and got: 1
  * if it is one large page; and gave-up and waits of all.
  */
-#include "../lib/measure.h"
+#include "../lib/counters.h"
 
 #include <setjmp.h>
 #include <sys/time.h>
 
-#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define DEFRAG	"/sys/kernel/mm/transparent_hugepage/defrag"
 #define ENABLED	"/sys/kernel/mm/transparent_hugepage/enabled"

@@ -20,9 +20,12 @@
  * file-faults, on file and shared memory, and minor-faults, all, of the processes
  * together; resident, the VmRSS of the last process in KB.
  */
+#include "../lib/counters.h"
 #include "../lib/pages.h"
+#include "../lib/process.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #define BUFFER KB(8)
 #define MAX_PROCESSES 2000

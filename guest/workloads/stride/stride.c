@@ -18,12 +18,11 @@
  * Metrics: init-faults and init-instructions of writing the heap; the model's for
  * each size, in order, or with --native the ticks of the processor's clock.
  */
-#include "../lib/measure.h"
+#include "../lib/process.h"
 
 #include <sys/resource.h>
 
 #include "../lib/mark.h"
-#include "../../../kernel/overlay/include/uapi/linux/region_order.h"
 
 #define LINE 64
 

@@ -13,7 +13,8 @@
  * total-instructions-S from before the first fork until the last child has been
  * waited for. Then the kernel's counters over the last round.
  */
-#include "../lib/measure.h"
+#include "../lib/counters.h"
+#include "../lib/process.h"
 
 #define MAX_SIZES 8
 #define MAX_ROUNDS 100

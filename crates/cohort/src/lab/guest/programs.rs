@@ -295,8 +295,17 @@ impl Link {
     fn arguments(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Link::Static => (&["-O2", "-Wall", "-pthread", "-static"], &[]),
-            // What a program defines is found by the libraries that it loads.
-            Link::Dynamic => (&["-O2", "-Wall", "-pthread", "-rdynamic"], &["-ldl"]),
+            // Libraries that the program loads find those of its symbols that are visible.
+            Link::Dynamic => (
+                &[
+                    "-O2",
+                    "-Wall",
+                    "-pthread",
+                    "-rdynamic",
+                    "-fvisibility=hidden",
+                ],
+                &["-ldl"],
+            ),
         }
     }
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Cohort's counters in /proc/vmstat. */
+#ifndef LIB_COUNTERS_H
+#define LIB_COUNTERS_H
+
+#include "measure.h"
+
+/* How many of the counters the workloads report. */
+#define COUNTERS 12
+
+struct counters {
+	uint64_t value[COUNTERS];
+};
+
+#define VMSTAT_BYTES KB(64)
+
+/*
+ * All the memory that a reading writes to, so that it can live in the scratch
+ * arena. @present is false on a kernel without these counters: then nothing is
+ * reported, rather than zeros.
+ */
+struct counter_reader {
+	int fd;
+	bool present;
+	char text[VMSTAT_BYTES];
+};
+
+/* The value after "NAME " at a line's start in @text, or -1. */
+int64_t vmstat_value(const char *text, const char *name);
+
+void counters_open(struct counter_reader *r);
+void counters_read(struct counter_reader *r, struct counters *c);
+void counters_sub(struct counters *d, const struct counters *from);
+/* Print every counter as PREFIX-name-with-hyphens[SUFFIX]. */
+void counters_print(const struct counter_reader *r, const struct counters *d,
+		    const char *prefix, const char *suffix);
+
+#endif

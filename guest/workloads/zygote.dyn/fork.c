@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a fork of the zygote costs (Table 4). */
+#include "zygote.h"
+
+/* One fork of the kind given: what it took in @took and @in_fork. */
+static void fork_round(pid_t (*forks)(void), uint64_t *took, struct counters *in_fork)
+{
+	uint64_t t0, t1;
+	pid_t pid;
+
+	counters_read(&s->reader, &s->before);
+	t0 = ticks();
+	pid = forks();
+	if (!pid)
+		bare_exit(0);
+	t1 = ticks();
+	counters_read(&s->reader, &s->forked);
+	bare_wait(pid);
+	counters_sub(&s->forked, &s->before);
+	*took = t1 - t0;
+	*in_fork = s->forked;
+}
+
+void run_fork(void)
+{
+	if (opt.zygote)
+		become_zygote(0);
+	/* Unreported: it warms the kernel's caches. */
+	for (int i = -1; i < opt.rounds; i++) {
+		int at = i < 0 ? 0 : i;
+
+		fork_round(bare_fork, &s->round[at].fork, &s->round[at].in_fork);
+	}
+	/* The C library's, with the writes that it makes in the parent. */
+	for (int i = -1; i < opt.rounds; i++) {
+		int at = i < 0 ? 0 : i;
+
+		fork_round(fork, &s->round[at].libc_fork, &s->round[at].in_libc_fork);
+	}
+	for (int i = 0; i < opt.rounds; i++) {
+		metric("fork-instructions", s->round[i].fork, "instructions");
+		counters_print(&s->reader, &s->round[i].in_fork, "fork", "");
+		metric("libc-fork-instructions", s->round[i].libc_fork, "instructions");
+		counters_print(&s->reader, &s->round[i].in_libc_fork, "libc-fork", "");
+	}
+}
