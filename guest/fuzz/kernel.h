@@ -1,38 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Interfaces that the installed headers may not know. */
+/* Interfaces that the installed headers may not have and only the fuzzer uses. */
 #ifndef FUZZ_KERNEL_H
 #define FUZZ_KERNEL_H
 
 #include <linux/types.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 
-#ifndef PR_SET_COHORT
-#define PR_SET_COHORT		0x434f4801
-#define PR_COHORT_ZYGOTE	1
-#endif
-#ifndef MADV_COLD
-#define MADV_COLD		20
-#define MADV_PAGEOUT		21
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ	22
-#define MADV_POPULATE_WRITE	23
-#endif
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED	24
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE		25
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP	4
-#endif
+#include "../workloads/lib/uapi.h"
 
-/* include/uapi/linux/region_order.h: refused by other kernels */
-#define MADV_ORDER		0x4f00
-#define MADV_ORDER_SHIFT	16
-#define MADV_ORDER_COPY		0x02
 #ifndef SYS_process_madvise
 #define SYS_process_madvise	440
 #endif

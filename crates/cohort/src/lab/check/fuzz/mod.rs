@@ -494,10 +494,15 @@ mod tests {
             root: dir.path().to_path_buf(),
             tarball: PathBuf::from("none"),
         };
-        for file in files::walk(&root.join("guest/fuzz")).unwrap() {
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            let text = std::fs::read(&file).unwrap();
-            files::write(&lab.path(&format!("guest/fuzz/{name}")), &text).unwrap();
+        for folder in [
+            "guest/fuzz",
+            "guest/workloads/lib",
+            "kernel/overlay/include/uapi",
+        ] {
+            for file in files::walk(&root.join(folder)).unwrap() {
+                let path = file.strip_prefix(&root).unwrap().to_string_lossy();
+                files::write(&lab.path(&path), &std::fs::read(&file).unwrap()).unwrap();
+            }
         }
         let program = programs::fuzz(&lab).unwrap().file;
         (dir, program)
