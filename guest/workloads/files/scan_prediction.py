@@ -19,8 +19,11 @@ import sys
 import threading
 import time
 
-import steady_state
-from steady_state import Failed, connect, family, fields, metric, postgresql_server
+from page_tables import family, fields, metric
+from programs.apache import apache
+from programs.chromium import chromium
+from programs.postgresql import POSTGRESQL_ROWS, postgresql_server
+from programs.run import PATIENCE, Failed, connect
 
 COHORT = "/lab/bin/cohort"
 BACKENDS = 100
@@ -63,7 +66,7 @@ def postgresql():
     """100 backends, each with ten reads of ranges of the table, single rows and one update."""
     with postgresql_server(BACKENDS) as (process, root, _, _):
         yield process
-        rows = steady_state.POSTGRESQL_ROWS
+        rows = POSTGRESQL_ROWS
         clients = []
         for number in range(BACKENDS):
             client = Connection(f"{root}/.s.PGSQL.5432")
@@ -81,9 +84,9 @@ def postgresql():
 
 
 PROGRAMS = {
-    "apache": steady_state.apache,
+    "apache": apache,
     "postgresql": postgresql,
-    "chromium": steady_state.chromium,
+    "chromium": chromium,
 }
 
 
@@ -107,7 +110,7 @@ def each(pids, look):
 
 def settle(root):
     """Waits until the program's processes do nothing any more."""
-    before, deadline = None, time.monotonic() + steady_state.PATIENCE
+    before, deadline = None, time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         pids = sorted(family(root))
         now = pids, sum(time for _, time in each(pids, stat))
