@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes trees that look like `/proc`, for tests: what is in them is known exactly.
 
-use crate::word::raw;
+use crate::model::word::raw;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;

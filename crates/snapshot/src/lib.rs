@@ -5,11 +5,9 @@
 //! clears their accessed bits), need a kernel of ours, or hold a lock while it reads. A snapshot
 //! is therefore not of one instant; it says itself how consistent it is.
 //!
-//! In order of use: [`scan`] reads a [`model::Snapshot`] with the help of [`process`], [`region`],
-//! [`walk`], [`pagemap`], [`store`], [`frames`] and [`idle`]; [`capture`] keeps it in a
-//! file; [`kin`] tells who was forked from whom, [`entries`]
-//! counts classes of entries, [`code`] pages of code with the help of
-//! [`samples`], [`content`] equal pages.
+//! Three rooms, each of which imports from those before it alone: [`model`], what a snapshot holds;
+//! [`read`], which fills it from `/proc` and from captures; [`count`], which counts what is
+//! duplicated in it.
 
 /// Adds counts field by field.
 macro_rules! add_fields {
@@ -22,26 +20,10 @@ macro_rules! add_fields {
     };
 }
 
-pub mod capture;
-pub mod code;
-pub mod content;
-pub mod entries;
+pub mod count;
 pub mod fake;
-pub mod frames;
-pub mod group;
-pub mod idle;
-pub mod kin;
-mod memory;
 pub mod model;
-pub mod pace;
-pub mod pagemap;
-pub mod process;
-pub mod region;
-pub mod samples;
-pub mod scan;
-pub mod store;
-pub mod walk;
-pub mod word;
+pub mod read;
 
 use std::path::{Path, PathBuf};
 

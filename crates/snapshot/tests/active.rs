@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which entries were used in an interval, on made-up machines whose kernels track idle pages.
 
-use cohort_snapshot::entries::{self, Watched};
+use cohort_snapshot::count::entries::{self, Watched};
 use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
-use cohort_snapshot::scan::{self, Options};
-use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, capture};
+use cohort_snapshot::model::word::raw;
+use cohort_snapshot::read::scan::{self, Options};
+use cohort_snapshot::{Paths, read::capture};
 use std::path::Path;
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ fn without_idle_tracking_classes_are_known_between_bounds() {
 
 #[test]
 fn idle_code_is_nobodys_footprint() {
-    use cohort_snapshot::code::{Footprint, Zygotes};
+    use cohort_snapshot::count::code::{Footprint, Zygotes};
     let dir = tempfile::tempdir().unwrap();
     write(dir.path());
     let library = FakeProcess {

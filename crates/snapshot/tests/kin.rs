@@ -4,9 +4,13 @@
 
 use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
-use cohort_snapshot::scan::{self, Options};
-use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, entries, group, page_size};
+use cohort_snapshot::model::word::raw;
+use cohort_snapshot::read::scan::{self, Options};
+use cohort_snapshot::{
+    Paths,
+    count::{entries, group},
+    page_size,
+};
 
 const SLOTS: u64 = 512;
 const FILE: u64 = raw::PRESENT | raw::FILE;

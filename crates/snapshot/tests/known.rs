@@ -4,10 +4,10 @@
 //! Needs the right to see page frames: root, and a kernel that does not hide them. Without it the
 //! tests say so and pass.
 
-use cohort_snapshot::entries::{self, Contents, Counts, Entries, Watched};
+use cohort_snapshot::count::entries::{self, Contents, Counts, Entries, Watched};
 use cohort_snapshot::model::{Frames, Snapshot};
-use cohort_snapshot::scan::{self, Options};
-use cohort_snapshot::{Paths, page_size, process};
+use cohort_snapshot::read::scan::{self, Options};
+use cohort_snapshot::{Paths, page_size, read::process};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Made-up machines, counted by the crate and by the plainest program that can be written.
 
-use cohort_snapshot::entries::{self, Counts, Entries};
+use cohort_snapshot::count::entries::{self, Counts, Entries};
 use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
-use cohort_snapshot::scan::{self, Options};
-use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, capture, code, group, page_size};
+use cohort_snapshot::model::word::raw;
+use cohort_snapshot::read::scan::{self, Options};
+use cohort_snapshot::{
+    Paths,
+    count::{code, group},
+    page_size,
+    read::capture,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

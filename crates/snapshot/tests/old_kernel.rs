@@ -5,9 +5,9 @@
 
 use cohort_snapshot::fake;
 use cohort_snapshot::model::Snapshot;
-use cohort_snapshot::scan::{self, Options};
-use cohort_snapshot::word::raw;
-use cohort_snapshot::{Paths, entries, page_size, process};
+use cohort_snapshot::model::word::raw;
+use cohort_snapshot::read::scan::{self, Options};
+use cohort_snapshot::{Paths, count::entries, page_size, read::process};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line of `cohort scan`.
 
-use cohort_snapshot::group::By;
+use cohort_snapshot::count::group::By;
 use regex::Regex;
 use std::path::PathBuf;
 

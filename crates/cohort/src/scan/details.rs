@@ -4,8 +4,8 @@
 use super::report::{ContentReport, GroupReport, Report};
 use super::table::{shorten, size};
 use crate::show::number;
-use cohort_snapshot::code::Sampled;
-use cohort_snapshot::entries::Watched;
+use cohort_snapshot::count::code::Sampled;
+use cohort_snapshot::count::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A titled table for people: what all forms with text are made of.

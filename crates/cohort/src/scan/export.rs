@@ -6,7 +6,7 @@ use super::report::{ContentReport, GroupReport, Report};
 use super::sections::Windows;
 use super::table::{self, COLUMNS, Column, Value};
 use anyhow::Result;
-use cohort_snapshot::content::Program;
+use cohort_snapshot::count::content::Program;
 
 /// The groups as CSV (RFC 4180); sizes are in bytes.
 pub fn csv(report: &Report, show: &Show) -> Result<String> {
@@ -343,7 +343,7 @@ mod tests {
         let mut report = report();
         report.groups[0].name = "a\"b\\c\nd".into();
         report.add_content(crate::scan::report::tests::content());
-        report.total.code.sampled = Some(cohort_snapshot::code::Sampled {
+        report.total.code.sampled = Some(cohort_snapshot::count::code::Sampled {
             kernel: 77,
             ..Default::default()
         });

@@ -2,12 +2,12 @@
 //! What a scan found, as numbers with names: what `--json` prints and all other forms show.
 
 use super::sections::{self, CodeReport, FillReport, RegionReport, Windows};
-use cohort_snapshot::code::Zygotes;
-use cohort_snapshot::content::{self, Content, Pages, Program};
-use cohort_snapshot::entries::{self, Active, Contents, Entries, Ptps};
-use cohort_snapshot::group::Group;
+use cohort_snapshot::count::code::Zygotes;
+use cohort_snapshot::count::content::{self, Content, Pages, Program};
+use cohort_snapshot::count::entries::{self, Active, Contents, Entries, Ptps};
+use cohort_snapshot::count::group::Group;
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
-use cohort_snapshot::process::{Reason, Skipped};
+use cohort_snapshot::read::process::{Reason, Skipped};
 use serde::Serialize;
 
 /// Changes when a field changes its meaning or goes; new fields do not change it.
@@ -193,7 +193,7 @@ pub struct ForkReport {
     /// Faults that get those back, and that sharing avoids.
     pub faults_avoided: u64,
     /// Faults that the processes themselves would not have taken since Cohort's kernel forked
-    /// them: an estimate, see [`cohort_snapshot::kin::Kept`].
+    /// them: an estimate, see [`cohort_snapshot::count::kin::Kept`].
     pub faults_saved: u64,
 }
 

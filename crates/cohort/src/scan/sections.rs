@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Parts of a group's report: code, and larger pages.
 
-use cohort_snapshot::code::{self, Footprint, Origins, Sampled, Zygotes};
-use cohort_snapshot::group::Group;
+use cohort_snapshot::count::code::{self, Footprint, Origins, Sampled, Zygotes};
+use cohort_snapshot::count::group::Group;
+use cohort_snapshot::model::region::Kind;
 use cohort_snapshot::model::{Fill, Snapshot};
-use cohort_snapshot::region::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -234,6 +234,6 @@ pub fn regions(snapshot: &Snapshot, group: &Group) -> Vec<RegionReport> {
         .collect()
 }
 
-fn small_pages(snapshot: &Snapshot, region: &cohort_snapshot::region::Region) -> u64 {
+fn small_pages(snapshot: &Snapshot, region: &cohort_snapshot::model::region::Region) -> u64 {
     u64::from(region.present).saturating_sub(u64::from(region.huge) * snapshot.slots())
 }

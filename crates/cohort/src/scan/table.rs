@@ -6,7 +6,7 @@ use super::args::Show;
 use super::report::{GroupReport, Report};
 use crate::show::number;
 use anyhow::{Result, bail};
-use cohort_snapshot::entries::Watched;
+use cohort_snapshot::count::entries::Watched;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 const WIDTH: u16 = 100;

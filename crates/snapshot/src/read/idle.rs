@@ -8,8 +8,8 @@
 //! has mapped. Of these nothing is known: they are neither idle nor used.
 
 use crate::Paths;
-use crate::memory::{self, OwnPages};
-use crate::store::{TableId, Tables};
+use crate::model::store::{TableId, Tables};
+use crate::read::memory::{self, OwnPages};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -333,8 +333,8 @@ fn drain() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
-    use crate::word::{READ, WRITE, Word, raw};
+    use crate::model::store::Store;
+    use crate::model::word::{READ, WRITE, Word, raw};
 
     /// Tables that map `frames`, and a folder with flags and an empty bitmap.
     fn made_up(frames: &[u64], flags: &[u64]) -> (tempfile::TempDir, Tables, TableId) {

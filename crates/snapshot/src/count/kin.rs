@@ -7,9 +7,9 @@
 //! snapshot does not show forks, but what is left of them: anonymous pages that two processes have
 //! in one frame at one address come from a fork, and those that differ were written after it.
 
+use crate::model::store::{TableId, Tables};
+use crate::model::word::{SHARED, Word};
 use crate::model::{Frames, Placed, Process, Snapshot};
-use crate::store::{TableId, Tables};
-use crate::word::{SHARED, Word};
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -381,7 +381,7 @@ fn common_windows(family: &Family, seat: &Seat, theirs: &Seat) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::{READ, WRITE, raw};
+    use crate::model::word::{READ, WRITE, raw};
 
     #[test]
     fn only_anonymous_pages_of_two_processes_tell_of_a_fork() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Regions of address spaces: the lines of `/proc/PID/maps`.
 
-use crate::process::{self, Reason};
-use crate::word::{EXEC, READ, SHARED, WRITE};
+use crate::model::word::{EXEC, READ, SHARED, WRITE};
+use crate::read::process::{self, Reason};
 use hashbrown::HashMap;
 use procfs::process::{MMPermissions, MMapPath};
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,8 @@
 //! up, those that are near each other at once.
 
 use crate::Paths;
-use crate::store::{TableId, Tables};
-use crate::word::{SHARED, Word};
+use crate::model::store::{TableId, Tables};
+use crate::model::word::{SHARED, Word};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -315,8 +315,8 @@ impl TableStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
-    use crate::word::{READ, WRITE, raw};
+    use crate::model::store::Store;
+    use crate::model::word::{READ, WRITE, raw};
     use proptest::prelude::*;
 
     proptest! {

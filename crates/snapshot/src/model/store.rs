@@ -5,7 +5,7 @@
 //! and makes comparing two tables comparing two numbers. Tables of different places are different
 //! even with equal words: an equal translation has an equal virtual page.
 
-use crate::word::Word;
+use crate::model::word::Word;
 use hashbrown::HashTable;
 use std::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -190,7 +190,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::raw;
+    use crate::model::word::raw;
     use proptest::prelude::*;
     use std::collections::HashMap;
 

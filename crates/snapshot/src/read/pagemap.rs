@@ -139,7 +139,7 @@ impl Pagemap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::raw;
+    use crate::model::word::raw;
 
     #[test]
     fn a_page_of_ours_is_present() {

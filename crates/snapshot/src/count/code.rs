@@ -4,9 +4,9 @@
 //!
 //! A page of code is known by its file and its place in it, so this needs no page frames.
 
-use crate::group;
+use crate::count::group;
+use crate::model::region::{FileId, Kind};
 use crate::model::{Process, Snapshot};
-use crate::region::{FileId, Kind};
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 

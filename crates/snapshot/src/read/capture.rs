@@ -4,14 +4,14 @@
 //! A line with the format's number, then gzip of the model in postcard's encoding. A capture may
 //! come from anywhere: all that the rest of this crate relies on is checked when it is read.
 
-use crate::frames::TableStats;
-use crate::idle::Activity;
-use crate::kin;
+use crate::count::kin;
+use crate::model::region::Backing;
+use crate::model::store::{Store, TableId};
+use crate::model::word::Word;
 use crate::model::{Frames, Process, Sampling, Snapshot};
-use crate::process::Skipped;
-use crate::region::Backing;
-use crate::store::{Store, TableId};
-use crate::word::Word;
+use crate::read::frames::TableStats;
+use crate::read::idle::Activity;
+use crate::read::process::Skipped;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;

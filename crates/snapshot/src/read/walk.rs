@@ -2,14 +2,16 @@
 //! Reads the page tables of one process into a store.
 
 use crate::Paths;
-use crate::kin::{NEVER_SHARED, hash};
+use crate::count::kin::{NEVER_SHARED, hash};
+use crate::model::region::{self, Backing, FileId, Files, Kind, Region};
+use crate::model::store::Store;
+use crate::model::word::{SHARED, WRITE, Word, raw};
 use crate::model::{CodeRun, Fill, Placed, Process};
-use crate::pace::Pace;
-use crate::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
-use crate::process::{self, Identity, Reason};
-use crate::region::{self, Backing, FileId, Files, Kind, Region};
-use crate::store::Store;
-use crate::word::{SHARED, WRITE, Word, raw};
+use crate::read::pace::Pace;
+use crate::read::pagemap::{
+    CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap,
+};
+use crate::read::process::{self, Identity, Reason};
 use hashbrown::HashMap;
 use procfs::process::MemoryMap;
 use xxhash_rust::xxh3::xxh3_64;

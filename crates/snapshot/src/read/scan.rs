@@ -2,19 +2,19 @@
 //! Reads all processes that are wanted into one snapshot.
 
 use crate::Paths;
-use crate::frames::{self, FrameMap};
-use crate::idle::{Activity, Watch};
-use crate::kin;
-use crate::memory::OwnPages;
+use crate::count::kin;
+use crate::model::region::{Backing, Files};
+use crate::model::store::{Store, TableId, Tables};
+use crate::model::word::raw;
 use crate::model::{Frames, Process, Sampling, Snapshot};
-use crate::pace::Pace;
-use crate::pagemap::Pagemap;
-use crate::process::{self, Identity, Reason, Skipped};
-use crate::region::{Backing, Files};
-use crate::samples::{self, Samples};
-use crate::store::{Store, TableId, Tables};
-use crate::walk::{Walked, Walker};
-use crate::word::raw;
+use crate::read::frames::{self, FrameMap};
+use crate::read::idle::{Activity, Watch};
+use crate::read::memory::OwnPages;
+use crate::read::pace::Pace;
+use crate::read::pagemap::Pagemap;
+use crate::read::process::{self, Identity, Reason, Skipped};
+use crate::read::samples::{self, Samples};
+use crate::read::walk::{Walked, Walker};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::collections::BTreeMap;

@@ -6,11 +6,11 @@
 //! compared byte by byte, so that what is counted was equal when it was counted.
 
 use crate::Paths;
-use crate::memory::read_as_far;
 use crate::model::Snapshot;
-use crate::process::Identity;
-use crate::region::Kind;
-use crate::word::SHARED;
+use crate::model::region::Kind;
+use crate::model::word::SHARED;
+use crate::read::memory::read_as_far;
+use crate::read::process::Identity;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use serde::Serialize;

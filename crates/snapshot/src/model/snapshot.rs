@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A snapshot: who maps what, at (nearly) one time.
 
-use crate::frames::TableStats;
-use crate::idle::Activity;
-use crate::process::{Identity, Skipped};
-use crate::region::{Backing, FileId, Kind, Region};
-use crate::samples::{self, Clock};
-use crate::store::{TableId, Tables};
+use crate::model::region::{Backing, FileId, Kind, Region};
+use crate::model::store::{TableId, Tables};
+use crate::read::frames::TableStats;
+use crate::read::idle::Activity;
+use crate::read::process::{Identity, Skipped};
+use crate::read::samples::{self, Clock};
 use serde::{Deserialize, Serialize};
 
 /// Whether frame numbers could be seen.
@@ -27,7 +27,7 @@ pub struct Placed {
     /// Which table.
     pub id: TableId,
     /// Equal in two processes when the same regions are in the table's range; one number,
-    /// [`crate::kin::NEVER_SHARED`], where one of them may not be shared.
+    /// [`crate::count::kin::NEVER_SHARED`], where one of them may not be shared.
     pub regions: u64,
     /// Equal in two processes when the same regions cover the table and its anonymous pages are
     /// the same: then one table, filled by both, would serve both.
@@ -137,7 +137,7 @@ pub struct Snapshot {
     pub files: Vec<Backing>,
     /// Every process that was read, by number.
     pub processes: Vec<Process>,
-    /// For each process the one that it was forked from, see [`crate::kin::parents`].
+    /// For each process the one that it was forked from, see [`crate::count::kin::parents`].
     pub parents: Vec<Option<usize>>,
     /// Every different table.
     pub tables: Tables,

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads `/proc`, and captures of it.
+
+pub mod capture;
+pub mod frames;
+pub mod idle;
+pub(crate) mod memory;
+pub mod pace;
+pub mod pagemap;
+pub mod process;
+pub mod samples;
+pub mod scan;
+pub mod walk;
