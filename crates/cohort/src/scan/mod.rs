@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use args::{Command, Output, Reading, Select, Show};
 use cohort_snapshot::count::content::Content;
 use cohort_snapshot::count::entries::Watched;
+use cohort_snapshot::model::process::{Reason, Skipped};
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::read::capture;
 use cohort_snapshot::read::scan::{self, Options};
@@ -225,10 +226,10 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         if !known.lock().is_ok_and(|known| known.contains(pid))
             && snapshot.skipped.iter().all(|skip| skip.pid != *pid)
         {
-            snapshot.skipped.push(process::Skipped {
+            snapshot.skipped.push(Skipped {
                 pid: *pid,
                 name: String::new(),
-                reason: process::Reason::Vanished,
+                reason: Reason::Vanished,
             });
         }
     }
@@ -260,7 +261,7 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     }
     if !select.all() {
         // Who had no name yet was not selected either, unless by number.
-        let named = |skip: &process::Skipped| !skip.name.is_empty();
+        let named = |skip: &Skipped| !skip.name.is_empty();
         snapshot
             .skipped
             .retain(|skip| named(skip) || asked(skip.pid));
@@ -268,12 +269,12 @@ fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-fn reason(reason: &process::Reason) -> String {
+fn reason(reason: &Reason) -> String {
     match reason {
-        process::Reason::Vanished => "is not there (any more), or is a thread".into(),
-        process::Reason::Refused => "may not be read: run it as root".into(),
-        process::Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
-        process::Reason::Unreadable(why) => format!("could not be read: {why}"),
+        Reason::Vanished => "is not there (any more), or is a thread".into(),
+        Reason::Refused => "may not be read: run it as root".into(),
+        Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
+        Reason::Unreadable(why) => format!("could not be read: {why}"),
     }
 }
 

@@ -6,8 +6,8 @@ use cohort_snapshot::count::code::Zygotes;
 use cohort_snapshot::count::content::{self, Content, Pages, Program};
 use cohort_snapshot::count::entries::{self, Active, Contents, Entries, Ptps};
 use cohort_snapshot::count::group::Group;
+use cohort_snapshot::model::process::{Reason, Skipped};
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
-use cohort_snapshot::read::process::{Reason, Skipped};
 use serde::Serialize;
 
 /// Changes when a field changes its meaning or goes; new fields do not change it.

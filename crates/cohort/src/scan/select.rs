@@ -3,7 +3,7 @@
 
 use super::args::Select;
 use anyhow::{Context, Result, bail};
-use cohort_snapshot::read::process::Identity;
+use cohort_snapshot::model::process::Identity;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 

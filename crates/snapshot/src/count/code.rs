@@ -4,7 +4,7 @@
 //!
 //! A page of code is known by its file and its place in it, so this needs no page frames.
 
-use crate::count::group;
+use super::group;
 use crate::model::region::{FileId, Kind};
 use crate::model::{Process, Snapshot};
 use hashbrown::{HashMap, HashSet};

@@ -5,12 +5,12 @@
 //! Pages are hashed through `/proc/PID/mem`; those with equal hashes are then read again and
 //! compared byte by byte, so that what is counted was equal when it was counted.
 
-use crate::Paths;
 use crate::model::Snapshot;
+use crate::model::process::Identity;
 use crate::model::region::Kind;
 use crate::model::word::SHARED;
 use crate::read::memory::read_as_far;
-use crate::read::process::Identity;
+use crate::read::paths::Paths;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use serde::Serialize;

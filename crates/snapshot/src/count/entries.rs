@@ -2,12 +2,12 @@
 //! Counts entries and tables of a group of processes: which are duplicates of each other, and
 //! what is left if each is kept once (BabelFish, Figure 9; EuroSys'16, section 3.1).
 
-use crate::count::kin::{Family, Kept, Left, NEVER_SHARED, Seat};
+use super::kin::{Family, Kept, Left, Seat};
+use crate::model::activity::Activity;
 use crate::model::region::Region;
 use crate::model::store::{TableId, hash_of};
 use crate::model::word::Word;
-use crate::model::{Placed, Snapshot};
-use crate::read::idle::Activity;
+use crate::model::{NEVER_SHARED, Placed, Snapshot};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -146,7 +146,7 @@ impl Watched {
 }
 
 /// Entries that were used in the interval. The kernel tells how many of a region's pages a process
-/// used, and with luck which frames somebody did ([`crate::read::idle`]). So classes are known between two
+/// used, and with luck which frames somebody did ([`crate::model::activity`]). So classes are known between two
 /// bounds, equal where it used all that may have been used or nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Active {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum By {
     /// Nothing: one group.
     Machine,
-    /// Forked from one another without an exec, see [`crate::count::kin::parents`].
+    /// Forked from one another without an exec, see [`crate::model::parents::parents`].
     Tree,
     /// The control group, which is the container where there is one.
     Cgroup,

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What was read: who maps what.
 
+pub mod activity;
+pub mod parents;
+pub mod process;
 pub mod region;
+pub mod samples;
 mod snapshot;
+pub mod stats;
 pub mod store;
 pub mod word;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A snapshot: who maps what, at (nearly) one time.
 
-use crate::model::region::{Backing, FileId, Kind, Region};
-use crate::model::store::{TableId, Tables};
-use crate::read::frames::TableStats;
-use crate::read::idle::Activity;
-use crate::read::process::{Identity, Skipped};
-use crate::read::samples::{self, Clock};
+use super::activity::Activity;
+use super::process::{Identity, Skipped};
+use super::region::{Backing, FileId, Kind, Region};
+use super::samples::{self, Clock};
+use super::stats::TableStats;
+use super::store::{TableId, Tables};
 use serde::{Deserialize, Serialize};
 
 /// Whether frame numbers could be seen.
@@ -27,12 +27,15 @@ pub struct Placed {
     /// Which table.
     pub id: TableId,
     /// Equal in two processes when the same regions are in the table's range; one number,
-    /// [`crate::count::kin::NEVER_SHARED`], where one of them may not be shared.
+    /// [`crate::model::NEVER_SHARED`], where one of them may not be shared.
     pub regions: u64,
     /// Equal in two processes when the same regions cover the table and its anonymous pages are
     /// the same: then one table, filled by both, would serve both.
     pub lineage: u64,
 }
+
+/// [`Placed::regions`] of a table that Cohort's kernel never shares.
+pub const NEVER_SHARED: u64 = 0;
 
 /// Pages of code of one mapping that are in memory, by their place in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,7 +140,7 @@ pub struct Snapshot {
     pub files: Vec<Backing>,
     /// Every process that was read, by number.
     pub processes: Vec<Process>,
-    /// For each process the one that it was forked from, see [`crate::count::kin::parents`].
+    /// For each process the one that it was forked from, see [`crate::model::parents::parents`].
     pub parents: Vec<Option<usize>>,
     /// Every different table.
     pub tables: Tables,

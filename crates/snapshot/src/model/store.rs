@@ -8,7 +8,7 @@
 use crate::model::word::Word;
 use hashbrown::HashTable;
 use std::sync::Mutex;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const SHARDS: usize = 64;
 /// Words in one block of a shard; blocks are never moved, so nothing is ever twice in memory.
@@ -89,6 +89,12 @@ pub(crate) fn hash_of(index: u64, words: &[Word]) -> u64 {
     let bytes =
         unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words)) };
     xxh3_64_with_seed(bytes, index)
+}
+
+/// A hash of numbers.
+pub(crate) fn hash(numbers: &[u64]) -> u64 {
+    // SAFETY: any byte of a u64 may be read.
+    xxh3_64(unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) })
 }
 
 /// A store that many threads fill.

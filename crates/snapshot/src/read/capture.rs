@@ -4,14 +4,14 @@
 //! A line with the format's number, then gzip of the model in postcard's encoding. A capture may
 //! come from anywhere: all that the rest of this crate relies on is checked when it is read.
 
-use crate::count::kin;
+use crate::model::activity::Activity;
+use crate::model::parents::parents;
+use crate::model::process::Skipped;
 use crate::model::region::Backing;
+use crate::model::stats::TableStats;
 use crate::model::store::{Store, TableId};
 use crate::model::word::Word;
 use crate::model::{Frames, Process, Sampling, Snapshot};
-use crate::read::frames::TableStats;
-use crate::read::idle::Activity;
-use crate::read::process::Skipped;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -254,7 +254,7 @@ fn unfold(body: Body) -> Result<Snapshot, &'static str> {
         activity: body.activity,
         sampling: body.sampling,
         files: body.files,
-        parents: kin::parents(&processes, &tables, body.frames),
+        parents: parents(&processes, &tables, body.frames),
         processes,
         tables,
         stats,

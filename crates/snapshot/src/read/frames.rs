@@ -4,11 +4,11 @@
 //! Pages that are mapped once need neither, so only those that the kernel called shared are looked
 //! up, those that are near each other at once.
 
-use crate::Paths;
+use super::paths::Paths;
+use crate::model::stats::TableStats;
 use crate::model::store::{TableId, Tables};
 use crate::model::word::{SHARED, Word};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -210,33 +210,6 @@ fn read_up_to(file: &File, bytes: &mut [u8], frame: u64) -> io::Result<usize> {
     Ok(done)
 }
 
-/// What the entries of a table map. Every entry is in exactly one count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableStats {
-    /// Anonymous pages mapped once.
-    pub private: u16,
-    /// Anonymous pages mapped more often: copied when written, or not told apart.
-    pub cow: u16,
-    /// Merged pages.
-    pub ksm: u16,
-    /// Pages of files in private regions.
-    pub file: u16,
-    /// Pages of shared regions.
-    pub shared: u16,
-    /// The zero page.
-    pub zero: u16,
-    /// Pages without an account: the kernel's and devices'.
-    pub special: u16,
-    /// Entries of swap.
-    pub swapped: u16,
-    /// Entries of huge pages.
-    pub huge: u16,
-    /// Pages that the kernel charges to the process, those of huge pages included.
-    pub resident: u16,
-    /// The share of the pages that is the process's, in 4096ths of a page, as smaps counts it.
-    pub proportional: u64,
-}
-
 /// Counts what a table holds. Without a map of frames, what only it can tell is counted as if
 /// every page were normal and `proportional` as if pages not mapped once were nobody's.
 pub fn stats(
@@ -290,26 +263,6 @@ pub fn stats(
         }
     }
     stats
-}
-
-impl TableStats {
-    /// Entries in all counts together.
-    pub fn entries(&self) -> u64 {
-        [
-            self.private,
-            self.cow,
-            self.ksm,
-            self.file,
-            self.shared,
-            self.zero,
-            self.special,
-            self.swapped,
-            self.huge,
-        ]
-        .into_iter()
-        .map(u64::from)
-        .sum()
-    }
 }
 
 #[cfg(test)]

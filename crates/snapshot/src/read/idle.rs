@@ -7,10 +7,10 @@
 //! reclaim, such as the zero page, those of hugetlb and some of the last few that a processor
 //! has mapped. Of these nothing is known: they are neither idle nor used.
 
-use crate::Paths;
+use super::memory::{self, OwnPages};
+use super::paths::Paths;
+use crate::model::activity::{Activity, CHUNK, Frames};
 use crate::model::store::{TableId, Tables};
-use crate::read::memory::{self, OwnPages};
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,79 +21,8 @@ const KPF_COMPOUND_TAIL: u64 = 1 << 16;
 const KPF_IDLE: u64 = 1 << 25;
 /// The largest folio is one of 16 GB, of pages of 4 KB.
 const LARGEST: u32 = 22;
-/// Frames of one number of the bitmap.
-const CHUNK: u64 = 64;
 /// Most numbers that are read or written at once.
 const RUN: u64 = 512;
-
-/// A set of frames.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frames {
-    /// Number of a chunk of 64 frames and which of them, by number.
-    chunks: Vec<(u64, u64)>,
-}
-
-impl Frames {
-    /// From frames in any order.
-    pub fn new(frames: impl IntoIterator<Item = u64>) -> Frames {
-        let mut bits: hashbrown::HashMap<u64, u64> = hashbrown::HashMap::new();
-        for frame in frames {
-            *bits.entry(frame / CHUNK).or_default() |= 1 << (frame % CHUNK);
-        }
-        let mut chunks: Vec<(u64, u64)> = bits.into_iter().collect();
-        chunks.sort_unstable();
-        Frames { chunks }
-    }
-
-    /// Whether a frame is in it.
-    #[inline]
-    pub fn contains(&self, frame: u64) -> bool {
-        self.chunks
-            .binary_search_by_key(&(frame / CHUNK), |chunk| chunk.0)
-            .is_ok_and(|place| self.chunks[place].1 >> (frame % CHUNK) & 1 == 1)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> u64 {
-        let each = self.chunks.iter();
-        each.map(|chunk| u64::from(chunk.1.count_ones())).sum()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.iter().all(|chunk| chunk.1 == 0)
-    }
-
-    /// In order.
-    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.chunks.iter().flat_map(|&(chunk, bits)| {
-            (0..CHUNK)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| chunk * CHUNK + bit)
-        })
-    }
-
-    /// Whether chunks are in order, as `contains` needs them.
-    pub fn ordered(&self) -> bool {
-        self.chunks.windows(2).all(|pair| pair[0].0 < pair[1].0)
-    }
-
-    /// Chunks that follow one another without a gap, at most `RUN` at once.
-    fn runs(&self) -> impl Iterator<Item = &[(u64, u64)]> {
-        self.chunks
-            .chunk_by(|a, b| a.0 + 1 == b.0)
-            .flat_map(|run| run.chunks(RUN as usize))
-    }
-}
-
-/// What became of frames in an interval.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Activity {
-    /// Used by nobody.
-    pub idle: Frames,
-    /// Used by somebody.
-    pub used: Frames,
-}
 
 /// Frames that are watched.
 pub struct Watch {
@@ -150,7 +79,7 @@ impl Watch {
     pub fn end(self) -> io::Result<Activity> {
         let mut bytes = vec![0; (RUN * 8) as usize];
         let (mut idle, mut used) = (Vec::new(), Vec::new());
-        for run in self.heads.runs() {
+        for run in self.heads.runs(RUN) {
             let bytes = &mut bytes[..run.len() * 8];
             let known = read_up_to(&self.bitmap, bytes, run[0].0 * 8)? / 8;
             for (&(chunk, bits), bytes) in run.iter().zip(bytes.chunks_exact(8)).take(known) {
@@ -198,7 +127,7 @@ impl Watch {
         mut visit: impl FnMut(u64, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut bytes = vec![0; (CHUNK * 8 * 8) as usize];
-        for run in frames.runs().flat_map(|run| run.chunks(8)) {
+        for run in frames.runs(RUN).flat_map(|run| run.chunks(8)) {
             let first = run[0].0 * CHUNK;
             let bytes = &mut bytes[..run.len() * CHUNK as usize * 8];
             let known = read_up_to(&self.flags, bytes, first * 8)? / 8;
@@ -267,7 +196,7 @@ impl Watch {
 
     /// Calls `heads` idle.
     fn mark(&self) -> io::Result<()> {
-        for run in self.heads.runs() {
+        for run in self.heads.runs(RUN) {
             let bytes: Vec<u8> = run.iter().flat_map(|chunk| chunk.1.to_ne_bytes()).collect();
             let mut done = 0;
             while done < bytes.len() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Pages of our own to try things on, and reads of files that end where they like.
 
+use super::paths::page_size;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,7 +17,7 @@ pub(crate) struct OwnPages {
 impl OwnPages {
     /// Maps `pages` pages; `None` if there is no memory.
     pub fn map(pages: usize) -> Option<OwnPages> {
-        let length = pages * crate::page_size() as usize;
+        let length = pages * page_size() as usize;
         // SAFETY: a fresh private mapping at an address of the kernel's choice.
         let memory = unsafe {
             libc::mmap(

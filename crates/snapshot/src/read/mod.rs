@@ -4,9 +4,11 @@
 pub mod capture;
 pub mod frames;
 pub mod idle;
+pub mod maps;
 pub(crate) mod memory;
 pub mod pace;
 pub mod pagemap;
+pub mod paths;
 pub mod process;
 pub mod samples;
 pub mod scan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bulk reading of `/proc/PID/pagemap`, and its `PAGEMAP_SCAN` where the kernel has it (6.7).
 
-use crate::Paths;
+use super::paths::Paths;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

@@ -5,10 +5,11 @@
 //! (`perf_event_open`). By the processor's own counter of cycles, or where there is none, as in
 //! most virtual machines, by a timer.
 
+use super::paths::page_size;
+use crate::model::samples::{Clock, Process};
 use perf_event::data::Record;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -58,25 +59,6 @@ impl From<io::Error> for Error {
             _ => Error::Failed { source },
         }
     }
-}
-
-/// What decides when a sample is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Clock {
-    /// The processor's counter of cycles.
-    Cycles,
-    /// A timer.
-    Timer,
-}
-
-/// Where one process was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    /// In the kernel, on its behalf.
-    pub kernel: u64,
-    /// In its own code: samples by page.
-    pub pages: BTreeMap<u64, u64>,
 }
 
 /// What sampling found.
@@ -148,10 +130,7 @@ impl Samples {
         if address >= KERNEL {
             process.kernel += 1;
         } else {
-            *process
-                .pages
-                .entry(address / crate::page_size())
-                .or_default() += 1;
+            *process.pages.entry(address / page_size()).or_default() += 1;
         }
     }
 }
@@ -208,7 +187,7 @@ mod tests {
             lost: 0,
             processes: BTreeMap::new(),
         };
-        let page = crate::page_size();
+        let page = page_size();
         for address in [5 * page, 5 * page + 8, 9 * page, KERNEL | 77] {
             samples.add(7, address);
         }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads all processes that are wanted into one snapshot.
 
-use crate::Paths;
-use crate::count::kin;
+use super::frames::{self, FrameMap};
+use super::idle::Watch;
+use super::memory::OwnPages;
+use super::pace::Pace;
+use super::pagemap::Pagemap;
+use super::paths::{Paths, page_size};
+use super::process;
+use super::samples::Samples;
+use super::walk::{Walked, Walker};
+use crate::model::activity::Activity;
+use crate::model::parents::parents;
+use crate::model::process::{Identity, Reason, Skipped};
 use crate::model::region::{Backing, Files};
+use crate::model::stats::TableStats;
 use crate::model::store::{Store, TableId, Tables};
 use crate::model::word::raw;
 use crate::model::{Frames, Process, Sampling, Snapshot};
-use crate::read::frames::{self, FrameMap};
-use crate::read::idle::{Activity, Watch};
-use crate::read::memory::OwnPages;
-use crate::read::pace::Pace;
-use crate::read::pagemap::Pagemap;
-use crate::read::process::{self, Identity, Reason, Skipped};
-use crate::read::samples::{self, Samples};
-use crate::read::walk::{Walked, Walker};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -82,7 +85,7 @@ impl Options<'_> {
     pub fn all(paths: Paths) -> Options<'static> {
         Options {
             paths,
-            page: crate::page_size(),
+            page: page_size(),
             only: None,
             select: &|identities| vec![true; identities.len()],
             region: &|_, _| true,
@@ -169,7 +172,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     } else {
         None
     };
-    let mut stats = vec![frames::TableStats::default(); tables.bound()];
+    let mut stats = vec![TableStats::default(); tables.bound()];
     let slots = options.page / 8;
     let counted: Vec<_> = ids
         .par_iter()
@@ -196,7 +199,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         activity,
         sampling: sampling.map(|(how, _)| how),
         files: found.files.finish(),
-        parents: kin::parents(&processes, &tables, frames),
+        parents: parents(&processes, &tables, frames),
         processes,
         tables,
         stats,
@@ -304,7 +307,10 @@ fn forget_idle_code(processes: &mut [Process], tables: &Tables, slots: u64, acti
 
 /// Lets time pass for what is watched meanwhile; samples of processes, if that was asked for.
 #[allow(clippy::type_complexity)]
-fn wait(interval: f64, seconds: f64) -> Option<(Sampling, BTreeMap<i32, samples::Process>)> {
+fn wait(
+    interval: f64,
+    seconds: f64,
+) -> Option<(Sampling, BTreeMap<i32, crate::model::samples::Process>)> {
     let sampler = (seconds > 0.0)
         .then(|| std::thread::spawn(move || Samples::take(Duration::from_secs_f64(seconds))));
     std::thread::sleep(Duration::from_secs_f64(interval));
@@ -426,7 +432,7 @@ fn own_frame(paths: &Paths) -> OwnFrame {
     }
     let mut entries = [0; 2];
     let read = Pagemap::open(paths, std::process::id() as i32)
-        .and_then(|pagemap| pagemap.read(memory.start as u64 / crate::page_size(), &mut entries));
+        .and_then(|pagemap| pagemap.read(memory.start as u64 / page_size(), &mut entries));
     let merged = !frames::says_merged(paths, entries[0] & raw::FRAME);
     drop(memory);
     if !matches!(read, Ok(2)) || entries[0] & raw::FRAME == 0 {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads the page tables of one process into a store.
 
-use crate::Paths;
-use crate::count::kin::{NEVER_SHARED, hash};
-use crate::model::region::{self, Backing, FileId, Files, Kind, Region};
-use crate::model::store::Store;
+use super::maps;
+use super::pace::Pace;
+use super::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
+use super::paths::Paths;
+use super::process;
+use crate::model::process::{Identity, Reason};
+use crate::model::region::{Backing, FileId, Files, Kind, Region};
+use crate::model::store::{Store, hash};
 use crate::model::word::{SHARED, WRITE, Word, raw};
-use crate::model::{CodeRun, Fill, Placed, Process};
-use crate::read::pace::Pace;
-use crate::read::pagemap::{
-    CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap,
-};
-use crate::read::process::{self, Identity, Reason};
+use crate::model::{CodeRun, Fill, NEVER_SHARED, Placed, Process};
 use hashbrown::HashMap;
 use procfs::process::MemoryMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -58,7 +57,7 @@ impl Walker<'_> {
     pub fn walk(&self, identity: Identity) -> Result<Walked, Reason> {
         let pid = identity.pid;
         let maps = process::maps(self.paths, pid)?;
-        let regions = region::parse(&maps, self.page, &identity.exe, self.files, self.region)?;
+        let regions = maps::parse(&maps, self.page, &identity.exe, self.files, self.region)?;
         let pagemap = Pagemap::open(self.paths, pid)?;
         let mut walk = Walk::new(self, pid, pagemap, regions);
         if identity.locked_bytes > 0 {

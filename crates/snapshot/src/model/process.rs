@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who a process is, and why one is missing.
+
+use serde::{Deserialize, Serialize};
+
+/// Who a process is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number.
+    pub pid: i32,
+    /// Its parent's.
+    pub ppid: i32,
+    /// Clock ticks from boot to its start: tells it from a later process of the same number.
+    pub start_time: u64,
+    /// Effective user.
+    pub uid: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// Path of the program; empty where that may not be read.
+    pub exe: String,
+    /// Its command line, words separated by a space.
+    pub command: String,
+    /// Its control group: of version 2 if it is in one, else the deepest of version 1.
+    pub cgroup: String,
+    /// What the kernel says its page tables of all levels take, in bytes.
+    pub table_bytes: u64,
+    /// Memory that it has locked (`mlock`), in bytes.
+    pub locked_bytes: u64,
+}
+
+/// Why a process is not in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// It ended before it was read to its end.
+    Vanished,
+    /// We may not read it.
+    Refused,
+    /// It shares the whole address space of another one (`CLONE_VM`), which is counted.
+    SharesMemoryOf(i32),
+    /// Its files could not be read or understood.
+    Unreadable(String),
+}
+
+/// A process that is not in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its number.
+    pub pid: i32,
+    /// Its name, where that was known.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+}
