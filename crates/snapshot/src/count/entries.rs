@@ -135,16 +135,6 @@ pub enum Watched {
     Frames,
 }
 
-impl Watched {
-    /// As shown.
-    pub fn label(self) -> &'static str {
-        match self {
-            Watched::Regions => "regions",
-            Watched::Frames => "frames",
-        }
-    }
-}
-
 /// Entries that were used in the interval. The kernel tells how many of a region's pages a process
 /// used, and with luck which frames somebody did ([`crate::model::activity`]). So classes are known between two
 /// bounds, equal where it used all that may have been used or nothing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Regions of address spaces.
 
-use super::word::{SHARED, WRITE};
+use super::word::SHARED;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -85,20 +85,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Kind; 10] = [
-        Kind::Program,
-        Kind::Library,
-        Kind::Generated,
-        Kind::File,
-        Kind::Data,
-        Kind::Heap,
-        Kind::Stack,
-        Kind::Anonymous,
-        Kind::Shared,
-        Kind::Special,
-    ];
-
     /// Code.
     pub fn code(self) -> bool {
         matches!(self, Kind::Program | Kind::Library | Kind::Generated)
@@ -171,10 +157,5 @@ impl Region {
     /// What it maps and with which rights, in one number.
     pub fn mapped(&self) -> u64 {
         u64::from(self.file) << 8 | u64::from(self.perms)
-    }
-
-    /// Private and writable.
-    pub fn data(&self) -> bool {
-        self.perms & (WRITE | SHARED) == WRITE
     }
 }

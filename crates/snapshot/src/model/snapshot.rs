@@ -70,7 +70,7 @@ pub struct Process {
     pub tables: Vec<Placed>,
     /// Its code.
     pub code: Vec<CodeRun>,
-    /// For each kind of region (`Kind::ALL`), how full larger pages would be.
+    /// For each kind of region with a page in memory, how full larger pages would be.
     pub fill: Vec<(Kind, Fill)>,
     /// Entries that a stock fork of it would copy, a huge page's as one.
     pub fork_copies: u64,

@@ -31,9 +31,4 @@ impl Pace {
             }
         }
     }
-
-    /// Pages read, holes included.
-    pub fn pages(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
 }
