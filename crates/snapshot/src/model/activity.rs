@@ -8,21 +8,21 @@ pub(crate) const CHUNK: u64 = 64;
 
 /// A set of frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frames {
+pub struct FrameSet {
     /// Number of a chunk of 64 frames and which of them, by number.
     pub(crate) chunks: Vec<(u64, u64)>,
 }
 
-impl Frames {
+impl FrameSet {
     /// From frames in any order.
-    pub fn new(frames: impl IntoIterator<Item = u64>) -> Frames {
+    pub fn new(frames: impl IntoIterator<Item = u64>) -> FrameSet {
         let mut bits: hashbrown::HashMap<u64, u64> = hashbrown::HashMap::new();
         for frame in frames {
             *bits.entry(frame / CHUNK).or_default() |= 1 << (frame % CHUNK);
         }
         let mut chunks: Vec<(u64, u64)> = bits.into_iter().collect();
         chunks.sort_unstable();
-        Frames { chunks }
+        FrameSet { chunks }
     }
 
     /// Whether a frame is in it.
@@ -31,17 +31,6 @@ impl Frames {
         self.chunks
             .binary_search_by_key(&(frame / CHUNK), |chunk| chunk.0)
             .is_ok_and(|place| self.chunks[place].1 >> (frame % CHUNK) & 1 == 1)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> u64 {
-        let each = self.chunks.iter();
-        each.map(|chunk| u64::from(chunk.1.count_ones())).sum()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.iter().all(|chunk| chunk.1 == 0)
     }
 
     /// In order.
@@ -70,7 +59,7 @@ impl Frames {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Used by nobody.
-    pub idle: Frames,
+    pub idle: FrameSet,
     /// Used by somebody.
-    pub used: Frames,
+    pub used: FrameSet,
 }

@@ -4,6 +4,7 @@
 //! Pages that are mapped once need neither, so only those that the kernel called shared are looked
 //! up, those that are near each other at once.
 
+use super::memory::read_numbers;
 use super::paths::Paths;
 use crate::model::stats::TableStats;
 use crate::model::store::{TableId, Tables};
@@ -167,11 +168,8 @@ fn read_infos(
             end += 1;
         }
         let bytes = (frames[end - 1] - first + 1) as usize * 8;
-        let known = read_up_to(flags, &mut flag[..bytes], first)?.min(read_up_to(
-            counts,
-            &mut count[..bytes],
-            first,
-        )?);
+        let known = read_numbers(flags, &mut flag[..bytes], first * 8)?;
+        let known = known.min(read_numbers(counts, &mut count[..bytes], first * 8)?);
         for (frame, info) in frames[done..end].iter().zip(&mut infos[done..end]) {
             let place = (frame - first) as usize;
             // Beyond the end of memory: a device's.
@@ -193,21 +191,6 @@ fn read_infos(
         done = end;
     }
     Ok(())
-}
-
-fn read_up_to(file: &File, bytes: &mut [u8], frame: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], frame * 8 + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // What lies beyond the end of memory.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }
 
 /// Counts what a table holds. Without a map of frames, what only it can tell is counted as if

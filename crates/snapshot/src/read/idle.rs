@@ -7,10 +7,13 @@
 //! reclaim, such as the zero page, those of hugetlb and some of the last few that a processor
 //! has mapped. Of these nothing is known: they are neither idle nor used.
 
-use super::memory::{self, OwnPages};
+use super::memory::{OwnPages, read_numbers};
 use super::paths::Paths;
-use crate::model::activity::{Activity, CHUNK, Frames};
+use crate::model::activity::{Activity, CHUNK, FrameSet};
+use crate::model::region::Region;
 use crate::model::store::{TableId, Tables};
+use crate::model::{CodeRun, Placed, Process};
+use rayon::prelude::*;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,12 +27,12 @@ const LARGEST: u32 = 22;
 /// Most numbers that are read or written at once.
 const RUN: u64 = 512;
 
-/// Frames that are watched.
+/// FrameSet that are watched.
 pub struct Watch {
     bitmap: File,
     flags: File,
     /// Small pages, and first pages of folios.
-    heads: Frames,
+    heads: FrameSet,
     /// Other pages of folios: first frame, behind the last one, and the first of the folio.
     tails: Vec<(u64, u64, u64)>,
 }
@@ -58,7 +61,7 @@ impl Watch {
             drain();
         }
         let words = ids.iter().flat_map(|&id| tables.words(id));
-        let mapped = Frames::new(
+        let mapped = FrameSet::new(
             words
                 .filter(|word| !word.swapped() && word.frame() != 0)
                 .map(|word| word.frame()),
@@ -66,7 +69,7 @@ impl Watch {
         let mut watch = Watch {
             bitmap,
             flags,
-            heads: Frames::default(),
+            heads: FrameSet::default(),
             tails: Vec::new(),
         };
         watch.heads = watch.find_heads(&mapped)?;
@@ -81,24 +84,24 @@ impl Watch {
         let (mut idle, mut used) = (Vec::new(), Vec::new());
         for run in self.heads.runs(RUN) {
             let bytes = &mut bytes[..run.len() * 8];
-            let known = read_up_to(&self.bitmap, bytes, run[0].0 * 8)? / 8;
+            let known = read_numbers(&self.bitmap, bytes, run[0].0 * 8)? / 8;
             for (&(chunk, bits), bytes) in run.iter().zip(bytes.chunks_exact(8)).take(known) {
                 let now = number(bytes);
                 idle.push((chunk, bits & now));
                 used.push((chunk, bits & !now));
             }
         }
-        let (mut idle, mut used) = (Frames { chunks: idle }, Frames { chunks: used });
+        let (mut idle, mut used) = (FrameSet { chunks: idle }, FrameSet { chunks: used });
         if !self.tails.is_empty() {
             // A folio that was split says no more of what were its pages.
             let each = self.tails.iter();
             let quiet = each.filter(|(_, _, head)| idle.contains(*head));
-            let quiet = Frames::new(quiet.flat_map(|&(start, end, _)| start..end));
+            let quiet = FrameSet::new(quiet.flat_map(|&(start, end, _)| start..end));
             let quiet = self.those(&quiet, KPF_COMPOUND_TAIL)?;
-            let whole = Frames::new(self.tails.iter().map(|(_, _, head)| *head));
-            idle = Frames::new(idle.iter().chain(quiet.iter()));
+            let whole = FrameSet::new(self.tails.iter().map(|(_, _, head)| *head));
+            idle = FrameSet::new(idle.iter().chain(quiet.iter()));
             // Used is one page of a folio, and which is not known.
-            used = Frames::new(used.iter().filter(|frame| !whole.contains(*frame)));
+            used = FrameSet::new(used.iter().filter(|frame| !whole.contains(*frame)));
         }
         idle.chunks.retain(|chunk| chunk.1 != 0);
         used.chunks.retain(|chunk| chunk.1 != 0);
@@ -106,8 +109,8 @@ impl Watch {
     }
 
     /// Those of `frames` that have a flag.
-    fn those(&self, frames: &Frames, flag: u64) -> io::Result<Frames> {
-        let mut found = Frames::default();
+    fn those(&self, frames: &FrameSet, flag: u64) -> io::Result<FrameSet> {
+        let mut found = FrameSet::default();
         self.flags_of(frames, |frame, flags| {
             if flags & flag != 0 {
                 match found.chunks.last_mut() {
@@ -123,14 +126,14 @@ impl Watch {
     /// Calls `visit` with each of `frames`, in order, and its flags.
     fn flags_of(
         &self,
-        frames: &Frames,
+        frames: &FrameSet,
         mut visit: impl FnMut(u64, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut bytes = vec![0; (CHUNK * 8 * 8) as usize];
         for run in frames.runs(RUN).flat_map(|run| run.chunks(8)) {
             let first = run[0].0 * CHUNK;
             let bytes = &mut bytes[..run.len() * CHUNK as usize * 8];
-            let known = read_up_to(&self.flags, bytes, first * 8)? / 8;
+            let known = read_numbers(&self.flags, bytes, first * 8)? / 8;
             for &(chunk, bits) in run {
                 for bit in (0..CHUNK).filter(|bit| bits >> bit & 1 == 1) {
                     let place = (chunk * CHUNK + bit - first) as usize;
@@ -143,9 +146,9 @@ impl Watch {
         Ok(())
     }
 
-    /// Frames of which there is a bit: the first of each folio that `mapped` has pages of. Notes
+    /// FrameSet of which there is a bit: the first of each folio that `mapped` has pages of. Notes
     /// the others.
-    fn find_heads(&mut self, mapped: &Frames) -> io::Result<Frames> {
+    fn find_heads(&mut self, mapped: &FrameSet) -> io::Result<FrameSet> {
         let (mut heads, mut tails) = (Vec::new(), Vec::<(u64, u64, u64)>::new());
         let mut head_before = None;
         self.flags_of(mapped, |frame, flags| {
@@ -169,7 +172,7 @@ impl Watch {
             Ok(())
         })?;
         self.tails = tails;
-        Ok(Frames::new(heads))
+        Ok(FrameSet::new(heads))
     }
 
     /// The first frame of the folio that `frame` is a later one of: folios begin at multiples of
@@ -183,7 +186,7 @@ impl Watch {
             }
             before = first;
             let mut bytes = [0; 8];
-            if read_up_to(&self.flags, &mut bytes, first * 8)? < 8 {
+            if read_numbers(&self.flags, &mut bytes, first * 8)? < 8 {
                 return Ok(None);
             }
             let flags = number(&bytes);
@@ -224,14 +227,6 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(eight)
 }
 
-/// Reads as far as the file goes, in whole numbers.
-fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    match memory::read_as_far(file, bytes, at) {
-        (_, Some(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
-        (done, _) => Ok(done / 8 * 8),
-    }
-}
-
 /// Lets every processor put the pages that it has mapped last onto the lists of reclaim, as it does
 /// itself after some more: until then there is no bit for them. Advising on a page of our own is
 /// what makes a processor do so; where that is not possible, nothing is known of these pages.
@@ -259,6 +254,55 @@ fn drain() {
     let _ = threads.join();
 }
 
+/// Clears the bits of code pages that were idle in the interval.
+pub fn forget_idle_code(
+    processes: &mut [Process],
+    tables: &Tables,
+    slots: u64,
+    activity: &Activity,
+) {
+    processes.par_iter_mut().for_each(|process| {
+        for run in &mut process.code {
+            if let Some(region) = process.regions.get(run.region as usize) {
+                forget_idle_run(run, region, &process.tables, tables, slots, activity);
+            }
+        }
+    });
+}
+
+fn forget_idle_run(
+    run: &mut CodeRun,
+    region: &Region,
+    placed: &[Placed],
+    tables: &Tables,
+    slots: u64,
+    activity: &Activity,
+) {
+    let first =
+        placed.partition_point(|table| (tables.index(table.id) + 1) * slots <= region.start);
+    for table in &placed[first..] {
+        let base = tables.index(table.id) * slots;
+        if base >= region.end {
+            break;
+        }
+        for word in tables.words(table.id) {
+            if word.swapped() || !activity.idle.contains(word.frame()) {
+                continue;
+            }
+            // A huge page's entry stands for all pages of its table.
+            let pages = if word.huge() { slots } else { 1 };
+            let page = base + word.slot() as u64;
+            for page in page.max(region.start)..(page + pages).min(region.end) {
+                let place = (page + region.offset).checked_sub(region.start + run.offset);
+                let Some(place) = place else { continue };
+                if let Some(bits) = run.bits.get_mut(place as usize / 64) {
+                    *bits &= !(1 << (place % 64));
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,10 +326,10 @@ mod tests {
         (dir, store.finish(), id)
     }
 
-    fn bitmap(paths: &Paths) -> Frames {
+    fn bitmap(paths: &Paths) -> FrameSet {
         let bytes = std::fs::read(paths.page_idle()).unwrap();
         let chunks = bytes.chunks_exact(8).map(number).enumerate();
-        Frames {
+        FrameSet {
             chunks: chunks
                 .map(|(chunk, bits)| (chunk as u64, bits))
                 .filter(|chunk| chunk.1 != 0)
@@ -315,7 +359,7 @@ mod tests {
         let activity = watch.end().unwrap();
         assert_eq!(activity.idle.iter().collect::<Vec<_>>(), [3, 63, 65]);
         assert_eq!(activity.used.iter().collect::<Vec<_>>(), [64, 299]);
-        assert_eq!((activity.idle.len(), activity.used.contains(7)), (3, false));
+        assert!(!activity.used.contains(7));
     }
 
     #[test]

@@ -56,3 +56,13 @@ pub(crate) fn read_as_far(file: &File, bytes: &mut [u8], at: u64) -> (usize, Opt
     }
     (done, None)
 }
+
+/// Reads an array of eight-byte numbers up to its end: returns the bytes read, a multiple of 8.
+///
+/// `kpageflags` and its like end in EINVAL behind the last frame of memory.
+pub(crate) fn read_numbers(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    match read_as_far(file, bytes, at) {
+        (_, Some(error)) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        (done, _) => Ok(done / 8 * 8),
+    }
+}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bulk reading of `/proc/PID/pagemap`, and its `PAGEMAP_SCAN` where the kernel has it (6.7).
 
+use super::memory::read_as_far;
 use super::paths::Paths;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 
 /// Entries that one read asks for: large enough to make the system call's own cost vanish, small
 /// enough to stay in a core's cache.
@@ -15,8 +15,6 @@ pub const CHUNK: usize = 8192;
 pub const PAGE_IS_PRESENT: u64 = 1 << 3;
 /// In swap.
 pub const PAGE_IS_SWAPPED: u64 = 1 << 4;
-/// The zero page.
-pub const PAGE_IS_PFNZERO: u64 = 1 << 5;
 /// Mapped by a huge page's entry.
 pub const PAGE_IS_HUGE: u64 = 1 << 6;
 
@@ -76,19 +74,10 @@ impl Pagemap {
         // SAFETY: the bytes are those of `entries`, any value of which is a valid u64.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(entries.as_mut_ptr().cast::<u8>(), length) };
-        let mut done = 0;
-        while done < length {
-            match self
-                .file
-                .read_at(&mut bytes[done..], page * 8 + done as u64)
-            {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        match read_as_far(&self.file, bytes, page * 8) {
+            (_, Some(error)) => Err(error),
+            (done, None) => Ok(done / 8),
         }
-        Ok(done / 8)
     }
 
     /// The runs of pages in `start..end` (bytes) of which any of `categories` holds, with those.

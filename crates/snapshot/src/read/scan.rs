@@ -2,7 +2,7 @@
 //! Reads all processes that are wanted into one snapshot.
 
 use super::frames::{self, FrameMap};
-use super::idle::Watch;
+use super::idle::{Watch, forget_idle_code};
 use super::memory::OwnPages;
 use super::pace::Pace;
 use super::pagemap::Pagemap;
@@ -10,7 +10,6 @@ use super::paths::{Paths, page_size};
 use super::process;
 use super::samples::Samples;
 use super::walk::{Walked, Walker};
-use crate::model::activity::Activity;
 use crate::model::parents::parents;
 use crate::model::process::{Identity, Reason, Skipped};
 use crate::model::region::{Backing, Files};
@@ -266,43 +265,6 @@ fn watch_frames(
     });
     let tables = found.store.finish();
     Watch::begin(paths, &tables, &tables.ids()).map_err(|source| idle_error(paths, source))
-}
-
-/// Leaves pages of code out that nobody used in the interval.
-fn forget_idle_code(processes: &mut [Process], tables: &Tables, slots: u64, activity: &Activity) {
-    processes.par_iter_mut().for_each(|process| {
-        for run in &mut process.code {
-            let Some(region) = process.regions.get(run.region as usize) else {
-                continue;
-            };
-            let first = process
-                .tables
-                .partition_point(|table| (tables.index(table.id) + 1) * slots <= region.start);
-            for table in &process.tables[first..] {
-                let base = tables.index(table.id) * slots;
-                if base >= region.end {
-                    break;
-                }
-                for word in tables.words(table.id) {
-                    // A huge page's entry stands for all pages of its table.
-                    let pages = if word.huge() { slots } else { 1 };
-                    if word.swapped() || !activity.idle.contains(word.frame()) {
-                        continue;
-                    }
-                    let page = base + word.slot() as u64;
-                    for page in (page..page + pages).filter(|page| *page < region.end) {
-                        let place = (page + region.offset).checked_sub(region.start + run.offset);
-                        let Some(place) = place.filter(|_| page >= region.start) else {
-                            continue;
-                        };
-                        if let Some(bits) = run.bits.get_mut(place as usize / 64) {
-                            *bits &= !(1 << (place % 64));
-                        }
-                    }
-                }
-            }
-        }
-    });
 }
 
 /// Lets time pass for what is watched meanwhile; samples of processes, if that was asked for.
