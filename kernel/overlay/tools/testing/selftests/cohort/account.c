@@ -627,18 +627,21 @@ static void test_random(long arg)
 
 static const struct test_case cases[] = {
 	{ "Do all Pss add up to the pages there are?", test_pss, 0, ALL_KINDS & ~KIND(NEAR_THP),
-	  SOME_KINDS },
+	  SOME_KINDS, .guards = INVARIANT(3) | INVARIANT(7) },
 	{ "Is a page of two processes shared, and of one private?", test_shared_private, 0,
-	  KIND(ANON) | KIND(HEAP) | KIND(BORDERS) },
-	{ "Does VmRSS fall by what a process unmaps?", test_rss, 0, FULL },
+	  KIND(ANON) | KIND(HEAP) | KIND(BORDERS), .guards = INVARIANT(3) | INVARIANT(7) },
+	{ "Does VmRSS fall by what a process unmaps?", test_rss, 0, FULL,
+	  .guards = INVARIANT(5) | INVARIANT(7) },
 	{ "Has a new child its parent's anonymous memory in RssAnon?", test_rss_at_fork, 0,
-	  KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) },
+	  KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED), .guards = INVARIANT(7) },
 	{ "Is VmPTE right when all children have gone?", test_page_tables, 0,
-	  SOME_KINDS | KIND(BORDERS) },
-	{ "Are all page tables freed after many forks?", test_nothing_left },
-	{ "Is a memory cgroup empty when its processes have gone?", test_memcg },
+	  SOME_KINDS | KIND(BORDERS), .guards = INVARIANT(7) },
+	{ "Are all page tables freed after many forks?", test_nothing_left,
+	  .guards = INVARIANT(5) },
+	{ "Is a memory cgroup empty when its processes have gone?", test_memcg,
+	  .guards = INVARIANT(7) },
 	{ "Does every sum stay right in a random run?", test_random, 0,
-	  SOME_KINDS | KIND(BORDERS) },
+	  SOME_KINDS | KIND(BORDERS), .guards = INVARIANT(3) | INVARIANT(7) },
 };
 
 int main(int argc, char **argv)

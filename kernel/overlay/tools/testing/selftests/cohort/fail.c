@@ -382,7 +382,7 @@ int main(int argc, char **argv)
 			 operations[i].name);
 		cases[i] = (struct test_case){
 			.desc = text[i], .fn = test_fail, .arg = i, .kinds = KINDS,
-			.quick_kinds = KIND(ANON) | KIND(MIXED),
+			.quick_kinds = KIND(ANON) | KIND(MIXED), .guards = INVARIANT(8),
 		};
 		/* the first table of this kind begins with a hole */
 		if (operations[i].fn == do_map_hole)
@@ -390,7 +390,7 @@ int main(int argc, char **argv)
 	}
 	cases[ARRAY_SIZE(operations)] = (struct test_case){
 		.desc = "Does a failing fork leave a gigabyte of shared memory as it was?",
-		.fn = test_fail_gigabyte,
+		.fn = test_fail_gigabyte, .guards = INVARIANT(8),
 	};
 	save_injection();
 	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));

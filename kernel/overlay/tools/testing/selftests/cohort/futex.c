@@ -163,11 +163,13 @@ static void test_clear_tid(long arg)
 
 static const struct test_case cases[] = {
 	{ "Does a shared futex wake a sharer?", test_futex_shared, 0, KIND(SHARED_ANON) |
-	  KIND(MEMFD) | KIND(SYSV) },
-	{ "Does a private futex stay private?", test_futex_private, 0, PRIVATE, QUICK_PRIVATE },
-	{ "Who sees what a futex operation writes?", test_futex_write, 0, PRIVATE },
+	  KIND(MEMFD) | KIND(SYSV), .guards = STOCK },
+	{ "Does a private futex stay private?", test_futex_private, 0, PRIVATE, QUICK_PRIVATE,
+	  .guards = STOCK },
+	{ "Who sees what a futex operation writes?", test_futex_write, 0, PRIVATE,
+	  .guards = INVARIANT(2) },
 	{ "Who sees the word that the kernel clears when a thread ends?", test_clear_tid, 0,
-	  PRIVATE },
+	  PRIVATE, .guards = INVARIANT(2) },
 };
 
 int main(int argc, char **argv)

@@ -578,22 +578,27 @@ static void test_pin(long arg)
 #define MOST		(PRIVATE | KIND(PRIV_FILE_RO) | KIND(SHARED_ANON) | KIND(SHARED_DISK) | \
 			 KIND(MIXED))
 
-#define PIN(text, arg)	{ text, test_pin, arg, PRIVATE, QUICK_PRIVATE }
+#define PIN(text, arg)	\
+	{ text, test_pin, arg, PRIVATE, QUICK_PRIVATE, INVARIANT(2) | INVARIANT(9) }
 
 static const struct test_case cases[] = {
-	{ "Who sees what ptrace writes?", test_write_into, POKE, MOST },
-	{ "Who sees what process_vm_writev writes?", test_write_into, WRITEV, MOST },
-	{ "Who sees what is written to /proc/PID/mem?", test_write_into, MEM, MOST },
+	{ "Who sees what ptrace writes?", test_write_into, POKE, MOST, .guards = INVARIANT(2) },
+	{ "Who sees what process_vm_writev writes?", test_write_into, WRITEV, MOST,
+	  .guards = INVARIANT(2) },
+	{ "Who sees what is written to /proc/PID/mem?", test_write_into, MEM, MOST,
+	  .guards = INVARIANT(2) },
 	{ "Do process_vm_readv and /proc/PID/mem read what the process sees?", test_read_from, 0,
-	  MOST },
-	{ "Who sees a breakpoint poked into one child's text?", test_poke_text },
+	  MOST, .guards = INVARIANT(2) },
+	{ "Who sees a breakpoint poked into one child's text?", test_poke_text,
+	  .guards = INVARIANT(2) },
 	{ "Does a page lent to a pipe keep its content? (CVE-2020-29374)", test_vmsplice, 0,
-	  PRIVATE, QUICK_PRIVATE },
+	  PRIVATE, QUICK_PRIVATE, .guards = INVARIANT(2) },
 	{ "Does a page lent before the fork keep its content?", test_vmsplice_before_fork, 0,
-	  PRIVATE, QUICK_PRIVATE },
+	  PRIVATE, QUICK_PRIVATE, .guards = INVARIANT(2) },
 	{ "Who sees what direct I/O reads from disk?", test_direct_read, 0,
-	  PRIVATE | KIND(MIXED) },
-	{ "Does direct I/O write what the process sees?", test_direct_write, 0, MOST },
+	  PRIVATE | KIND(MIXED), .guards = INVARIANT(2) | INVARIANT(9) },
+	{ "Does direct I/O write what the process sees?", test_direct_write, 0, MOST,
+	  .guards = INVARIANT(2) | INVARIANT(9) },
 	PIN("Parent pins, forks, writes", 1),
 	PIN("Parent pins, forks, child writes first", 1 | 4),
 	PIN("Parent pins after fork and writes", 0),

@@ -385,19 +385,22 @@ static void test_race(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Is the second scanned by the application's profile?", test_profile, 0 },
-	{ "Is the second scanned by the global profile?", test_profile, 1 },
-	{ "Does a run of many programs with one profile end?", test_many },
-	{ "Can a profile be saved and restored?", test_restore },
-	{ "Does a full scan on demand learn?", test_learn },
-	{ "Are regions made after the fork left out?", test_new_regions, 0 },
-	{ "Are they scanned when asked for?", test_new_regions, 1 },
-	{ "Are profiles bounded?", test_bound },
-	{ "Do zero pages merge in the one scan?", test_zero_pages },
-	{ "Can ksmd's priority be set?", test_nice },
-	{ "Are bad words refused?", test_bad_words },
-	{ "Does memory stay right in races, all pages?", test_race, 0 },
-	{ "Does memory stay right in races, by profile?", test_race, 1 },
+	{ "Is the second scanned by the application's profile?", test_profile, 0,
+	  .guards = KSM_SELECTIVE },
+	{ "Is the second scanned by the global profile?", test_profile, 1,
+	  .guards = KSM_SELECTIVE },
+	{ "Does a run of many programs with one profile end?", test_many, .guards = KSM_SELECTIVE },
+	{ "Can a profile be saved and restored?", test_restore, .guards = KSM_SELECTIVE },
+	{ "Does a full scan on demand learn?", test_learn, .guards = KSM_SELECTIVE },
+	{ "Are regions made after the fork left out?", test_new_regions, 0,
+	  .guards = KSM_SELECTIVE },
+	{ "Are they scanned when asked for?", test_new_regions, 1, .guards = KSM_SELECTIVE },
+	{ "Are profiles bounded?", test_bound, .guards = KSM_SELECTIVE },
+	{ "Do zero pages merge in the one scan?", test_zero_pages, .guards = KSM_SELECTIVE },
+	{ "Can ksmd's priority be set?", test_nice, .guards = KSM_SELECTIVE },
+	{ "Are bad words refused?", test_bad_words, .guards = KSM_SELECTIVE },
+	{ "Does memory stay right in races, all pages?", test_race, 0, .guards = KSM_SELECTIVE },
+	{ "Does memory stay right in races, by profile?", test_race, 1, .guards = KSM_SELECTIVE },
 };
 
 int main(int argc, char **argv)

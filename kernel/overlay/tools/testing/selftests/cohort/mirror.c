@@ -143,9 +143,10 @@ static void test_device_memory(long arg)
 #define MOST	(OWN | KIND(SHARED_FILE) | KIND(PRIV_FILE_RO) | KIND(ALONE))
 
 static const struct test_case cases[] = {
-	{ "Pages in a device's memory that were inherited stay right", test_device_memory },
+	{ "Pages in a device's memory that were inherited stay right", test_device_memory,
+	  .guards = INVARIANT(6) },
 	{ "A process with an MMU notifier shares no table", test_notifier, 0, MOST,
-	  KIND(MIXED) | KIND(ALONE) },
+	  KIND(MIXED) | KIND(ALONE), .guards = INVARIANT(1) },
 };
 
 int main(int argc, char **argv)

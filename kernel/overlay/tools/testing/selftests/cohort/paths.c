@@ -628,23 +628,25 @@ static void put_back(void)
 }
 
 static const struct test_case cases[] = {
-	{ "Who sees what while one process's pages are merged?", test_ksm },
+	{ "Who sees what while one process's pages are merged?", test_ksm,
+	  .guards = INVARIANT(1) | INVARIANT(2) },
 	{ "Who sees what when a sharer makes huge pages of the file?", test_collapse, 0, FILES,
-	  KIND(PRIV_FILE_RO) },
+	  KIND(PRIV_FILE_RO), .guards = INVARIANT(6) },
 	{ "Who sees what when another mapping makes huge pages of the file?", test_collapse, 1,
-	  FILES, KIND(SHARED_FILE) },
+	  FILES, KIND(SHARED_FILE), .guards = INVARIANT(4) },
 	{ "Who sees what while khugepaged looks for pages?", test_khugepaged, 0,
-	  OWN | KIND(SHARED_ANON) | KIND(MEMFD), KIND(ANON) | KIND(SHARED_ANON) },
+	  OWN | KIND(SHARED_ANON) | KIND(MEMFD), KIND(ANON) | KIND(SHARED_ANON),
+	  .guards = INVARIANT(6) | INVARIANT(8) },
 	{ "Who sees what when pages move to another node?", test_move, 0, MOST,
-	  KIND(MIXED) | KIND(ALONE) },
+	  KIND(MIXED) | KIND(ALONE), .guards = INVARIANT(4) },
 	{ "Who sees what while pages follow their users to another node?", test_balancing, 0,
-	  MOST, KIND(MIXED) },
+	  MOST, KIND(MIXED), .guards = INVARIANT(8) },
 	{ "Who sees what while DAMON watches and pages out one process?", test_damon, 0, MOST,
-	  KIND(MIXED) | KIND(ALONE) },
+	  KIND(MIXED) | KIND(ALONE), .guards = INVARIANT(4) | INVARIANT(8) },
 	{ "Does PAGEMAP_SCAN find what each process has, and has written?", test_scan, 0, MOST,
-	  KIND(ANON) | KIND(ALONE) },
+	  KIND(ANON) | KIND(ALONE), .guards = INVARIANT(1) },
 	{ "Who sees what when one process advises on another's memory?", test_advise_other, 0,
-	  MOST, KIND(MIXED) | KIND(ALONE) },
+	  MOST, KIND(MIXED) | KIND(ALONE), .guards = INVARIANT(8) },
 };
 
 int main(int argc, char **argv)

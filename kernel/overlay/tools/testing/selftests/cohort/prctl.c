@@ -400,17 +400,24 @@ static void test_two_cohorts(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "A kernel without Cohort refuses the prctl", test_prctl_stock },
-	{ "PR_GET_COHORT returns what PR_SET_COHORT set", test_prctl_flags },
-	{ "Unknown flags and arguments give EINVAL and change nothing", test_prctl_bad },
-	{ "Fork hands the flags on, and each process has its own", test_prctl_inherit },
-	{ "Exec drops the flags, or keeps them with PR_COHORT_KEEP_EXEC", test_prctl_exec },
-	{ "A program just started by a zygote shares nothing with it", test_exec_leaves },
-	{ "/proc/PID/cohort has its lines, in order", test_proc_format },
-	{ "/proc/PID/cohort of a process without memory is harmless", test_proc_dead },
-	{ "/proc/PID/cohort says who shares and who owns", test_proc_values },
-	{ "Two zygotes are two cohorts", test_two_cohorts },
-	{ "A time namespace changes the clock of those in it alone", test_time_namespace },
+	{ "A kernel without Cohort refuses the prctl", test_prctl_stock, .guards = INTERFACE },
+	{ "PR_GET_COHORT returns what PR_SET_COHORT set", test_prctl_flags, .guards = INTERFACE },
+	{ "Unknown flags and arguments give EINVAL and change nothing", test_prctl_bad,
+	  .guards = INTERFACE },
+	{ "Fork hands the flags on, and each process has its own", test_prctl_inherit,
+	  .guards = INTERFACE },
+	{ "Exec drops the flags, or keeps them with PR_COHORT_KEEP_EXEC", test_prctl_exec,
+	  .guards = INTERFACE },
+	{ "A program just started by a zygote shares nothing with it", test_exec_leaves,
+	  .guards = INVARIANT(1) },
+	{ "/proc/PID/cohort has its lines, in order", test_proc_format, .guards = INTERFACE },
+	{ "/proc/PID/cohort of a process without memory is harmless", test_proc_dead,
+	  .guards = INTERFACE },
+	{ "/proc/PID/cohort says who shares and who owns", test_proc_values,
+	  .guards = INVARIANT(7) | INTERFACE },
+	{ "Two zygotes are two cohorts", test_two_cohorts, .guards = POLICY },
+	{ "A time namespace changes the clock of those in it alone", test_time_namespace,
+	  .guards = INVARIANT(1) },
 };
 
 int main(int argc, char **argv)

@@ -386,15 +386,20 @@ static void test_copy_while_unsharing(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Children of a busy zygote see nothing of each other", test_fork_storm, 0, ROUGH, QUICK },
-	{ "Forks of forks see nothing of each other", test_fork_tree, 0, ROUGH, QUICK },
-	{ "Threads that fault and unshare at once lose nothing", test_threads, 0, ROUGH, QUICK },
+	{ "Children of a busy zygote see nothing of each other", test_fork_storm, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(2) | INVARIANT(11) | INVARIANT(12) },
+	{ "Forks of forks see nothing of each other", test_fork_tree, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(2) | INVARIANT(11) | INVARIANT(12) },
+	{ "Threads that fault and unshare at once lose nothing", test_threads, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(2) | INVARIANT(11) | INVARIANT(12) },
 	{ "A fork is a picture, whatever threads write meanwhile", test_fork_while_writing, 0,
-	  LOCKED | KIND(BORDERS), QUICK },
-	{ "A fork outside the cohort is a picture too", test_copy_while_unsharing },
+	  LOCKED | KIND(BORDERS), QUICK, .guards = INVARIANT(2) | INVARIANT(4) },
+	{ "A fork outside the cohort is a picture too", test_copy_while_unsharing,
+	  .guards = INVARIANT(12) },
 	{ "Many that leave at once leave the zygote's memory alone", test_exit_at_once, 0, ROUGH,
-	  QUICK },
-	{ "Children read on while the zygote unmaps", test_unmap_while_read, 0, ROUGH, QUICK },
+	  QUICK, .guards = INVARIANT(5) | INVARIANT(11) },
+	{ "Children read on while the zygote unmaps", test_unmap_while_read, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(5) | INVARIANT(11) },
 };
 
 int main(int argc, char **argv)

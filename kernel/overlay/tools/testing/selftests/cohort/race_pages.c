@@ -438,19 +438,21 @@ static void test_collapse(long arg)
 
 static const struct test_case cases[] = {
 	{ "Pages lent to a pipe during forks are right", test_gup_fast, 0, KIND(ANON) |
-	  KIND(PRIV_FILE_RO) | KIND(BORDERS), KIND(ANON) },
+	  KIND(PRIV_FILE_RO) | KIND(BORDERS), KIND(ANON), .guards = INVARIANT(2) | INVARIANT(9) },
 	{ "What a device reads into memory during forks stays there", test_direct_io, 0, LOCKED,
-	  KIND(ANON) },
-	{ "Those who read page tables find them whole", test_walkers, 0, ROUGH, QUICK },
-	{ "Memory stays right under reclaim, fork and unsharing", test_reclaim, 0, ROUGH, QUICK },
+	  KIND(ANON), .guards = INVARIANT(2) | INVARIANT(9) },
+	{ "Those who read page tables find them whole", test_walkers, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(5) | INVARIANT(12) },
+	{ "Memory stays right under reclaim, fork and unsharing", test_reclaim, 0, ROUGH, QUICK,
+	  .guards = INVARIANT(4) | INVARIANT(6) },
 	{ "Nobody keeps what is cut off a file", test_truncate, 0, FILES,
-	  KIND(PRIV_FILE) | KIND(SHARED_FILE) },
+	  KIND(PRIV_FILE) | KIND(SHARED_FILE), .guards = INVARIANT(4) },
 	{ "Nobody uses a stale translation", test_stale, 0, KIND(SHARED_FILE) | KIND(SHARED_DISK),
-	  KIND(SHARED_FILE) },
+	  KIND(SHARED_FILE), .guards = INVARIANT(4) },
 	{ "Everybody sees what was written to disk behind the cache", test_invalidate, 0,
-	  KIND(SHARED_DISK) | KIND(PRIV_DISK) },
+	  KIND(SHARED_DISK) | KIND(PRIV_DISK), .guards = INVARIANT(4) },
 	{ "Memory stays right while it becomes huge pages", test_collapse, 0,
-	  KIND(ANON) | KIND(SHARED_ANON) | KIND(MEMFD) },
+	  KIND(ANON) | KIND(SHARED_ANON) | KIND(MEMFD), .guards = INVARIANT(6) },
 };
 
 int main(int argc, char **argv)

@@ -359,20 +359,23 @@ static void test_mrelease(long arg)
 
 static const struct test_case cases[] = {
 	{ "Does every sharer get swapped pages back, in any order?", test_swap, 0, SWAPPED,
-	  QUICK },
+	  QUICK, .guards = INVARIANT(4) | INVARIANT(6) },
 	{ "Is a page brought in by one and taken again right for another?",
-	  test_swap_read_twice, 0, SWAPPED, QUICK },
+	  test_swap_read_twice, 0, SWAPPED, QUICK, .guards = INVARIANT(6) },
 	{ "Are swapped pages right when sharers leave and fork?", test_swap_leave, 0, SWAPPED,
-	  QUICK },
+	  QUICK, .guards = INVARIANT(3) | INVARIANT(5) | INVARIANT(6) },
 	{ "Does MADV_FREE under pressure cost others their data?", test_free_under_pressure, 0,
-	  KIND(ANON) | KIND(HEAP) | KIND(MIXED) | KIND(BORDERS) },
-	{ "Who sees what, forked while swapped out?", test_fork_swapped, 0, OWN },
-	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN },
+	  KIND(ANON) | KIND(HEAP) | KIND(MIXED) | KIND(BORDERS), .guards = INVARIANT(8) },
+	{ "Who sees what, forked while swapped out?", test_fork_swapped, 0, OWN,
+	  .guards = INVARIANT(3) | INVARIANT(6) },
+	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN,
+	  .guards = INVARIANT(6) },
 	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
-	  KIND(ANON) | KIND(PRIV_FILE) },
+	  KIND(ANON) | KIND(PRIV_FILE), .guards = INVARIANT(3) },
 	{ "Does the memory stay when a sharer is killed for want of memory?", test_oom, 0,
-	  KIND(ANON) | KIND(MIXED) },
-	{ "Does the memory stay when a dying sharer is reaped?", test_mrelease, 0, SOME_KINDS },
+	  KIND(ANON) | KIND(MIXED), .guards = INVARIANT(5) | INVARIANT(8) },
+	{ "Does the memory stay when a dying sharer is reaped?", test_mrelease, 0, SOME_KINDS,
+	  .guards = INVARIANT(5) | INVARIANT(8) },
 };
 
 int main(int argc, char **argv)

@@ -230,14 +230,16 @@ static void test_exec(long arg)
 }
 
 static const struct question questions[] = {
-	{ "Another process's region", test_process_madvise },
-	{ "A default for new regions", test_default },
-	{ "A default kept over exec", test_exec },
+	{ "Another process's region", test_process_madvise, .guards = REGION_ORDER },
+	{ "A default for new regions", test_default, .guards = REGION_ORDER | INTERFACE },
+	{ "A default kept over exec", test_exec, .guards = REGION_ORDER | INTERFACE },
 };
 
 static const struct test_case others[] = {
-	{ "What cannot be is refused, and changes nothing", test_refused },
-	{ "A default that cannot be is refused", test_default_refused },
+	{ "What cannot be is refused, and changes nothing", test_refused,
+	  .guards = REGION_ORDER | INTERFACE },
+	{ "A default that cannot be is refused", test_default_refused,
+	  .guards = REGION_ORDER | INTERFACE },
 };
 
 int main(int argc, char **argv)

@@ -514,6 +514,7 @@ int main(int argc, char **argv)
 						return KSFT_FAIL;
 					cases[n].desc = desc;
 					cases[n].fn = test_fail;
+					cases[n].guards = REGION_ORDER | INVARIANT(8);
 					cases[n++].arg = ARG(op, order, policies[p], where);
 				}
 	save_injection();

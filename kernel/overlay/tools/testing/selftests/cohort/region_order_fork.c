@@ -245,12 +245,17 @@ static void test_lent(long arg)
 }
 
 static const struct question questions[] = {
-	{ "After a fork each process sees its own writes", test_fork, true },
-	{ "One page written after a fork", test_cow, true },
-	{ "Large pages mapped by entries, written after a fork", test_cow_split, true },
-	{ "Pages that were read first after a fork", test_fork_read, true },
-	{ "Two generations, of which the first goes first", test_generations, true },
-	{ "A page lent to a pipe is not written by others", test_lent, true },
+	{ "After a fork each process sees its own writes", test_fork, true,
+	  .guards = INVARIANT(2) | REGION_ORDER },
+	{ "One page written after a fork", test_cow, true, .guards = INVARIANT(2) | REGION_ORDER },
+	{ "Large pages mapped by entries, written after a fork", test_cow_split, true,
+	  .guards = INVARIANT(2) | REGION_ORDER },
+	{ "Pages that were read first after a fork", test_fork_read, true,
+	  .guards = INVARIANT(6) | REGION_ORDER },
+	{ "Two generations, of which the first goes first", test_generations, true,
+	  .guards = INVARIANT(2) | REGION_ORDER },
+	{ "A page lent to a pipe is not written by others", test_lent, true,
+	  .guards = INVARIANT(2) | REGION_ORDER },
 };
 
 int main(int argc, char **argv)

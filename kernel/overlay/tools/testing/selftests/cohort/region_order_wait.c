@@ -374,21 +374,26 @@ static void test_file_wait_misses(long arg)
 
 /* These fill the machine's memory page by page: only without -q. */
 static const struct test_case slow[] = {
-	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0) },
-	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT) },
-	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT) },
+	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0),
+	  .guards = REGION_ORDER },
+	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT),
+	  .guards = REGION_ORDER },
+	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT),
+	  .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of order 9 now, or not", test_fragmented,
-	  ON(ARG(9, 0), TMPFS) },
+	  ON(ARG(9, 0), TMPFS), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of order 9 is waited for", test_fragmented,
-	  ON(ARG(9, WAIT), TMPFS) },
+	  ON(ARG(9, WAIT), TMPFS), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of erofs of order 9, now or not", test_fragmented,
-	  ON(ARG(9, 0), IMAGE) },
+	  ON(ARG(9, 0), IMAGE), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of erofs of order 9 is waited for", test_fragmented,
-	  ON(ARG(9, WAIT), IMAGE) },
+	  ON(ARG(9, WAIT), IMAGE), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of erofs of order 4 is waited for", test_fragmented,
-	  ON(ARG(4, WAIT), IMAGE) },
-	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT) },
-	{ "A wait for a file is one miss", test_file_wait_misses, ON(ARG(9, WAIT), IMAGE) },
+	  ON(ARG(4, WAIT), IMAGE), .guards = REGION_ORDER },
+	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT),
+	  .guards = REGION_ORDER },
+	{ "A wait for a file is one miss", test_file_wait_misses, ON(ARG(9, WAIT), IMAGE),
+	  .guards = REGION_ORDER },
 };
 
 int main(int argc, char **argv)

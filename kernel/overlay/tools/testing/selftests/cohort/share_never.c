@@ -315,17 +315,22 @@ static void test_sparse(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "A table with a MADV_DONTFORK page in it is not shared", test_dontfork },
-	{ "A table with a MADV_WIPEONFORK page in it is not shared", test_wipeonfork },
-	{ "A table with a locked page in it is not shared", test_mlocked },
-	{ "A table with a userfaultfd in it is not shared", test_uffd },
-	{ "A table with memory that grows down is not shared", test_growsdown },
-	{ "Does a child have all of a region of terabytes?", test_terabytes },
-	{ "Do terabytes of shared memory cost what is in them?", test_sparse },
-	{ "Are the stacks of parent and child apart?", test_real_stack },
-	{ "Does the vDSO's clock go on in every generation?", test_vvar },
-	{ "A fork outside any cohort shares nothing", test_not_zygote },
-	{ "Children forked after PR_SET_COHORT 0 share nothing", test_stop_sharing },
+	{ "A table with a MADV_DONTFORK page in it is not shared", test_dontfork,
+	  .guards = INVARIANT(1) },
+	{ "A table with a MADV_WIPEONFORK page in it is not shared", test_wipeonfork,
+	  .guards = INVARIANT(1) },
+	{ "A table with a locked page in it is not shared", test_mlocked, .guards = INVARIANT(1) },
+	{ "A table with a userfaultfd in it is not shared", test_uffd, .guards = INVARIANT(1) },
+	{ "A table with memory that grows down is not shared", test_growsdown,
+	  .guards = INVARIANT(1) },
+	{ "Does a child have all of a region of terabytes?", test_terabytes,
+	  .guards = INVARIANT(2) },
+	{ "Do terabytes of shared memory cost what is in them?", test_sparse, .guards = LIMIT },
+	{ "Are the stacks of parent and child apart?", test_real_stack, .guards = INVARIANT(1) },
+	{ "Does the vDSO's clock go on in every generation?", test_vvar, .guards = STOCK },
+	{ "A fork outside any cohort shares nothing", test_not_zygote, .guards = POLICY },
+	{ "Children forked after PR_SET_COHORT 0 share nothing", test_stop_sharing,
+	  .guards = POLICY },
 };
 
 int main(int argc, char **argv)

@@ -372,13 +372,17 @@ static void test_poison_ancestor(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Does reclaim find merged pages of all?", test_swap },
-	{ "Does migration find merged pages of all?", test_migration },
-	{ "Does reclaim find what a parent had merged before?", test_child_first },
-	{ "Does migration find the table that one left before the merge?", test_left },
-	{ "May others leave it while its pages are moved?", test_leave_moving },
-	{ "Is nobody killed for a page that he does not have?", test_poison },
-	{ "Nor an ancestor who shares nothing?", test_poison_ancestor },
+	{ "Does reclaim find merged pages of all?", test_swap, .guards = INVARIANT(4) },
+	{ "Does migration find merged pages of all?", test_migration, .guards = INVARIANT(4) },
+	{ "Does reclaim find what a parent had merged before?", test_child_first,
+	  .guards = INVARIANT(4) },
+	{ "Does migration find the table that one left before the merge?", test_left,
+	  .guards = INVARIANT(4) },
+	{ "May others leave it while its pages are moved?", test_leave_moving,
+	  .guards = INVARIANT(4) | INVARIANT(5) },
+	{ "Is nobody killed for a page that he does not have?", test_poison,
+	  .guards = INVARIANT(4) | INVARIANT(13) },
+	{ "Nor an ancestor who shares nothing?", test_poison_ancestor, .guards = INVARIANT(13) },
 };
 
 int main(int argc, char **argv)

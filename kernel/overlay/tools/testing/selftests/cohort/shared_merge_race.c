@@ -259,10 +259,12 @@ static void test_race(long selective)
 }
 
 static const struct test_case cases[] = {
-	{ "Is what was replaced gone for two?", test_stale, 0 },
-	{ "Is what was replaced gone for six?", test_stale, 1 },
-	{ "Does memory stay right in races?", test_race, 0 },
-	{ "Does memory stay right in races, selective?", test_race, 1 },
+	{ "Is what was replaced gone for two?", test_stale, 0, .guards = INVARIANT(4) },
+	{ "Is what was replaced gone for six?", test_stale, 1, .guards = INVARIANT(4) },
+	{ "Does memory stay right in races?", test_race, 0,
+	  .guards = INVARIANT(2) | INVARIANT(4) | INVARIANT(5) },
+	{ "Does memory stay right in races, selective?", test_race, 1,
+	  .guards = INVARIANT(2) | INVARIANT(4) | INVARIANT(5) },
 };
 
 int main(int argc, char **argv)

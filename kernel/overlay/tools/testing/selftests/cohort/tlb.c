@@ -579,11 +579,13 @@ static void test_stale_threads(long arg)
 
 static const struct test_case cases[] = {
 	{ "Cleared entries interrupt no bystander, and sharers once", test_flushes, 0, FILES,
-	  KIND(SHARED_DISK) },
+	  KIND(SHARED_DISK), .guards = INVARIANT(4) },
 	{ "No reader on any processor has a page that the file has no more", test_stale_file, LOWER,
-	  FILES | KIND(SHARED_FILE), KIND(MEMFD) },
-	{ "Nor where a PMD table is shared", test_stale_file, UPPER, FILES, KIND(MEMFD) },
-	{ "No thread has a page that its process has left or copied", test_stale_threads, 1 },
+	  FILES | KIND(SHARED_FILE), KIND(MEMFD), .guards = INVARIANT(4) },
+	{ "Nor where a PMD table is shared", test_stale_file, UPPER, FILES, KIND(MEMFD),
+	  .guards = INVARIANT(4) },
+	{ "No thread has a page that its process has left or copied", test_stale_threads, 1,
+	  .guards = INVARIANT(4) | INVARIANT(5) },
 };
 
 int main(int argc, char **argv)

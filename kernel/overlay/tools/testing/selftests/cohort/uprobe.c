@@ -186,9 +186,11 @@ static void test_uprobe(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Whose calls does a probe from before the fork count?", test_uprobe_before },
-	{ "Does a probe of all processes count every call once?", test_uprobe_all },
-	{ "Is a uprobe of one child in no other process?", test_uprobe },
+	{ "Whose calls does a probe from before the fork count?", test_uprobe_before,
+	  .guards = INVARIANT(6) },
+	{ "Does a probe of all processes count every call once?", test_uprobe_all,
+	  .guards = INVARIANT(6) },
+	{ "Is a uprobe of one child in no other process?", test_uprobe, .guards = INVARIANT(6) },
 };
 
 int main(int argc, char **argv)

@@ -12,6 +12,8 @@ void (*after_each_case)(void);
 
 int case_seconds = 300;
 static const char *expected_mode;
+
+#define NR_INVARIANTS	14
 static int kmsg_fd = -1;
 
 /* --- verdicts ------------------------------------------------------------- */
@@ -124,7 +126,40 @@ struct run {
 	char desc[160];
 	void (*fn)(long arg);
 	long arg;
+	unsigned int guards;
 };
+
+/* "invariants 2 and 9, the interface" */
+static void guards_text(unsigned int guards, char *text, size_t size)
+{
+	static const char * const others[] = {
+		"the interface", "a policy", "a limit", "privilege", "stock Linux",
+		"region orders", "selective merging",
+	};
+	int left = __builtin_popcount(guards & 0xffff), n = 0, all = left;
+
+	text[0] = 0;
+	for (int i = 1; i <= NR_INVARIANTS; i++)
+		if (guards & INVARIANT(i)) {
+			n += snprintf(text + n, size - n, "%s%d",
+				      left == all ? all > 1 ? "invariants " : "invariant " :
+				      left == 1 ? " and " : ", ", i);
+			left--;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (guards & INTERFACE << i)
+			n += snprintf(text + n, size - n, "%s%s", n ? ", " : "", others[i]);
+}
+
+static void check_guards(const struct test_case *cases, int n)
+{
+	unsigned int known = KSM_SELECTIVE | (KSM_SELECTIVE - INTERFACE) |
+			     (INVARIANT(NR_INVARIANTS + 1) - INVARIANT(1));
+
+	for (int i = 0; i < n; i++)
+		if (!cases[i].guards || cases[i].guards & ~known)
+			ksft_exit_fail_msg("`%s` must say what it guards\n", cases[i].desc);
+}
 
 static void add_run(struct run **runs, int *n, const struct test_case *c, int kind,
 		    const char *word)
@@ -136,6 +171,7 @@ static void add_run(struct run **runs, int *n, const struct test_case *c, int ki
 		ksft_exit_fail_perror("realloc");
 	r = &(*runs)[*n];
 	r->fn = c->fn;
+	r->guards = c->guards;
 	r->arg = c->kinds ? CASE_ARG(c->arg, kind) : c->arg;
 	if (c->kinds)
 		snprintf(r->desc, sizeof(r->desc), "%s [%s]", c->desc, kind_name(kind));
@@ -205,7 +241,7 @@ static void help(const char *name)
 {
 	printf("usage: %s [-q] [-l] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
 	       "  -q  quick: fewer pages, rounds and children (slow machines)\n"
-	       "  -l  list the cases\n"
+	       "  -l  list the cases, and what each guards\n"
 	       "  -x  also what the whole machine feels: poisoned pages, dropped caches\n"
 	       "  -m  the mode that must be on: stock, never, optin or always (COHORT_MODE)\n"
 	       "  -t  how long each race runs\n"
@@ -220,6 +256,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	const char *word = NULL;
 	struct run *runs = NULL;
 	bool list = false;
+	char guards[160];
 
 	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
 		switch (opt) {
@@ -251,6 +288,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	if (race_seconds <= 0)
 		race_seconds = 1;
 
+	check_guards(cases, n);
 	for (i = 0; i < n; i++) {
 		unsigned int mask = cases[i].kinds;
 
@@ -263,8 +301,10 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 				add_run(&runs, &nr_runs, &cases[i], kind, word);
 	}
 	if (list) {
-		for (i = 0; i < nr_runs; i++)
-			printf("%s\n", runs[i].desc);
+		for (i = 0; i < nr_runs; i++) {
+			guards_text(runs[i].guards, guards, sizeof(guards));
+			printf("%s\t%s\n", runs[i].desc, guards);
+		}
 		return KSFT_PASS;
 	}
 
@@ -289,14 +329,17 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 		double start = now();
 		int code = run_one(&runs[i]);
 
+		guards_text(runs[i].guards, guards, sizeof(guards));
 		if (after_each_case)
 			after_each_case();
 		if (kernel_complained())
 			code = KSFT_FAIL;
 		if (code == KSFT_SKIP)
 			ksft_test_result_skip("%s: %s\n", runs[i].desc, board->reason);
+		else if (code == KSFT_PASS)
+			ksft_test_result_pass("%s\n", runs[i].desc);
 		else
-			ksft_test_result(code == KSFT_PASS, "%s\n", runs[i].desc);
+			ksft_test_result_fail("%s (guards %s)\n", runs[i].desc, guards);
 		if (now() - start > 5)
 			note("took %.1f s", now() - start);
 	}

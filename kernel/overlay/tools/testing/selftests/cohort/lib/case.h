@@ -15,6 +15,19 @@ extern int case_seconds;		/* -T: how long a case may take; raise before run_case
 extern bool costly;			/* -x: what the whole machine feels is allowed */
 
 /*
+ * What a case guards: invariants by number, as Documentation/mm/cohort.rst has
+ * them, or something that is none. Every case must say it.
+ */
+#define INVARIANT(n)	(1u << (n))	/* 1 to 14 */
+#define INTERFACE	(1u << 16)	/* what calls, files and counters take and say */
+#define POLICY		(1u << 17)	/* what is shared, and when: a choice */
+#define LIMIT		(1u << 18)	/* how much fork does at most */
+#define PRIVILEGE	(1u << 19)	/* users, namespaces and programs that do not share */
+#define STOCK		(1u << 20)	/* what stock Linux promises, shared tables or not */
+#define REGION_ORDER	(1u << 21)	/* Documentation/mm/region-order.rst */
+#define KSM_SELECTIVE	(1u << 22)	/* Documentation/mm/ksm-selective.rst */
+
+/*
  * A description is a question or says what must be. With `kinds` the case runs
  * once for each kind of memory in that mask (in a quick run, only for those in
  * `quick_kinds` too, if that is set) and gets CASE_ARG(arg, kind).
@@ -25,6 +38,7 @@ struct test_case {
 	long arg;
 	unsigned int kinds;
 	unsigned int quick_kinds;
+	unsigned int guards;
 };
 
 #define CASE_ARG(arg, kind)	((arg) << 8 | (kind))

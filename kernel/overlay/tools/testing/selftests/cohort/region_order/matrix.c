@@ -37,6 +37,7 @@ void add_questions(const struct question *questions, size_t nr)
 					ksft_exit_fail_perror("asprintf");
 				cases[n].desc = desc;
 				cases[n].fn = questions[q].fn;
+				cases[n].guards = questions[q].guards;
 				cases[n++].arg = ARG(order, policy);
 			}
 }
@@ -65,6 +66,7 @@ void add_file_questions(const struct file_question *questions, size_t nr)
 					ksft_exit_fail_perror("asprintf");
 				cases[n].desc = desc;
 				cases[n].fn = questions[q].fn;
+				cases[n].guards = questions[q].guards;
 				cases[n++].arg = ON(ARG(order, policy), fs);
 			}
 }

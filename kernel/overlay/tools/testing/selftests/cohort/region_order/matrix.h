@@ -10,6 +10,7 @@ struct question {
 	const char *desc;
 	void (*fn)(long arg);
 	bool copies;		/* a policy of copying matters */
+	unsigned int guards;
 };
 
 #define ON_TMPFS	KIND(TMPFS)
@@ -21,6 +22,7 @@ struct file_question {
 	const char *desc;
 	void (*fn)(long arg);
 	unsigned int where;
+	unsigned int guards;
 };
 
 extern bool short_run;

@@ -235,6 +235,7 @@ int run_actions(int argc, char **argv, const struct action *list, int nr,
 		cases[i] = (struct test_case){
 			.desc = text[i], .fn = test_action, .arg = i,
 			.kinds = actions[i].kinds, .quick_kinds = SOME_KINDS,
+			.guards = actions[i].guards,
 		};
 	}
 	memcpy(cases + nr, more_cases, nr_more * sizeof(*cases));

@@ -64,6 +64,7 @@ struct action {
 	unsigned int kinds;
 	unsigned int causes;		/* one of these counters must move */
 	void (*fork_view)(struct model *m);
+	unsigned int guards;
 };
 
 long warm_up(long a, long b);
