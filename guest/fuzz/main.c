@@ -225,6 +225,8 @@ static bool replay_all(const char *dir)
 		failed = false;
 		replay(path);
 		any |= failed;
+		if (failed)
+			puts("# FATAL: the fuzzer's oracle knows better");
 		printf("%s %d - %s\n", failed ? "not ok" : "ok", i + 1,
 		       scripts[i]->d_name);
 		fflush(stdout);
@@ -350,6 +352,8 @@ int main(int argc, char **argv)
 	printf("metric forks %llu forks\n", (unsigned long long)forks);
 	printf("metric seconds %.3f s\n", now_seconds() - started);
 	check_sharing(after - before, upper_after - upper_before);
+	if (opt.tap && !opt.replay_all && failed)
+		puts("# FATAL: the fuzzer's oracle knows better");
 	if (opt.tap && !opt.replay_all)
 		printf("TAP version 13\n1..1\n%s 1 - %llu operations from seed %llu go as they must\n",
 		       failed ? "not ok" : "ok", (unsigned long long)ops,

@@ -5,7 +5,7 @@ use crate::lab::Lab;
 use crate::lab::check::translations;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs;
-use crate::lab::guest::protocol::{Test, Verdict, kunit, tap};
+use crate::lab::guest::protocol::{FATAL, Test, Verdict, kunit, tap};
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec};
 use crate::lab::kernel::build::{self, Config};
@@ -28,12 +28,6 @@ const MODES: &[&str] = &["optin", "always"];
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
 /// So many failures may be a matter of time on a busy machine, and are asked about again.
 const ASKED_AGAIN: usize = 3;
-/// What a failed condition holds when a process saw memory that is not its own, or a signal where
-/// there is memory. That is never a matter of time. `common.h` prints the condition.
-const WRONG_MEMORY: &[&str] = &["page_is(", "memory_byte(", "sig"];
-/// Programs that ask whether a promise of safety holds: nothing in them is a matter of time, and one
-/// failure in thirty runs was a table left shared with another user.
-const NO_SECOND_LOOK: &[&str] = &["security"];
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
 const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
@@ -216,15 +210,20 @@ fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
             None => vec![Test {
                 name: format!("{} runs", step.name),
                 verdict: Verdict::Fail,
-                notes: vec!["the guest ended before it began".into()],
+                notes: vec![format!("{FATAL}: the guest ended before it began")],
             }],
         };
         tests.extend(found.into_iter().map(|test| (step.name.as_str(), test)));
     }
-    let of = |name: &str, good: bool, notes: Vec<String>| Test {
-        name: name.to_string(),
-        verdict: if good { Verdict::Pass } else { Verdict::Fail },
-        notes,
+    let of = |name: &str, good: bool, mut notes: Vec<String>| {
+        if !good {
+            notes.push(format!("{FATAL}: it is the guest or its kernel"));
+        }
+        Test {
+            name: name.to_string(),
+            verdict: if good { Verdict::Pass } else { Verdict::Fail },
+            notes,
+        }
     };
     let clean = outcome
         .report
@@ -254,25 +253,14 @@ fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
     tests
 }
 
-/// The programs whose failures may be a matter of time; none if a failure is surely one of the
-/// kernel: the guest or its log, a KUnit test, the fuzzer, wrong memory, a promise of safety, or too
-/// many at once.
+/// The programs whose failures may be timeouts on a busy host; none if a failure is fatal, or if
+/// there are too many.
 fn doubtful<'a>(tests: &[(&'a str, Test)]) -> Vec<&'a str> {
-    let surely = |program: &str, test: &Test| {
-        ["", KUNIT_PROGRAM, FUZZ_PROGRAM, REGRESSIONS_STEP].contains(&program)
-            || NO_SECOND_LOOK.contains(&program)
-            || test.notes.iter().any(|note| {
-                note.contains("killed by signal")
-                    || note.split_once("it must be that").is_some_and(|(_, cond)| {
-                        WRONG_MEMORY.iter().any(|word| cond.contains(word))
-                    })
-            })
-    };
     let failed: Vec<_> = tests
         .iter()
         .filter(|(_, test)| test.verdict == Verdict::Fail)
         .collect();
-    if failed.len() > ASKED_AGAIN || failed.iter().any(|(program, test)| surely(program, test)) {
+    if failed.len() > ASKED_AGAIN || failed.iter().any(|(_, test)| test.fatal()) {
         return Vec::new();
     }
     let mut programs: Vec<&str> = failed.iter().map(|(program, _)| *program).collect();
@@ -387,31 +375,23 @@ mod tests {
     }
 
     #[test]
-    fn wrong_memory_and_many_failures_get_no_second_look() {
+    fn fatal_and_many_failures_get_no_second_look() {
         let wrong = GOOD.replace(
+            "share ok 1 a",
+            "share # [7] x.c:1: page 3 is not 4\nout share # FATAL: what a process sees is wrong\n\
+            out share not ok 1 a (guards invariant 2)",
+        );
+        assert_eq!(looked_twice(&wrong, GOOD, &[]), (false, 1, 0));
+        // only the line itself counts, not the source that a note repeats
+        let harmless = GOOD.replace(
             "share ok 1 a",
             "share # it must be that page_is(p, 1)\nout share not ok 1 a",
         );
-        assert_eq!(looked_twice(&wrong, GOOD, &[]), (false, 1, 0));
-        let killed = GOOD.replace(
-            "share ok 1 a",
-            "share # killed by signal 11\nout share not ok 1 a",
-        );
+        assert_eq!(looked_twice(&harmless, GOOD, &[]), (true, 0, 1));
+        let hangs = GOOD.replace("end share exit=0", "end share timeout");
+        assert_eq!(looked_twice(&hangs, GOOD, &[]), (false, 1, 0));
+        let killed = GOOD.replace("end share exit=0", "end share signal=11");
         assert_eq!(looked_twice(&killed, GOOD, &[]), (false, 1, 0));
-        let promise = GOOD
-            .replace("share", "security")
-            .replace("security ok", "security not ok");
-        let all = [Step::new("security", 1, ""), Step::new("swap", 1, "")];
-        let tests = outcome(&promise, End::Done, &[]);
-        let tests = verdicts(&tests, &all);
-        assert_eq!(
-            tests
-                .iter()
-                .filter(|it| it.1.verdict == Verdict::Fail)
-                .count(),
-            1
-        );
-        assert!(doubtful(&tests).is_empty());
         let dirty = GOOD
             .replace("share ok", "share not ok")
             .replace("taint 0", "taint 512");

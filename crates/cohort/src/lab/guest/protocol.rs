@@ -177,6 +177,16 @@ pub struct Test {
     pub notes: Vec<String>,
 }
 
+/// A note that begins so: the failure is one of the kernel, not of a busy host.
+pub const FATAL: &str = "# FATAL";
+
+impl Test {
+    /// Whether it failed in a way that a second run does not excuse.
+    pub fn fatal(&self) -> bool {
+        self.verdict == Verdict::Fail && self.notes.iter().any(|note| note.starts_with(FATAL))
+    }
+}
+
 /// A test's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -238,10 +248,12 @@ pub fn tap(step: &StepReport) -> Vec<Test> {
     };
     if let Some(problem) = problem {
         let last = notes.len().saturating_sub(10);
+        let mut notes = notes.split_off(last);
+        notes.push(format!("{FATAL}: {problem}"));
         tests.push(Test {
             name: format!("{} runs to its end: {problem}", step.name),
             verdict: Verdict::Fail,
-            notes: notes.split_off(last),
+            notes,
         });
     }
     tests
@@ -257,11 +269,17 @@ pub fn kunit(step: &StepReport) -> Vec<Test> {
             .strip_prefix("    ")
             .map(|inner| (inner, tap_line(inner)))
         {
-            Some((_, Some(test))) => tests.push(Test {
-                name: format!("KUnit: {}", test.name),
-                notes: std::mem::take(&mut notes),
-                ..test
-            }),
+            Some((_, Some(test))) => {
+                let mut notes = std::mem::take(&mut notes);
+                if test.verdict == Verdict::Fail {
+                    notes.push(format!("{FATAL}: a KUnit test fails"));
+                }
+                tests.push(Test {
+                    name: format!("KUnit: {}", test.name),
+                    notes,
+                    ..test
+                });
+            }
             Some((inner, None)) => notes.push(inner.to_string()),
             None => {}
         }
@@ -270,7 +288,12 @@ pub fn kunit(step: &StepReport) -> Vec<Test> {
         tests.push(Test {
             name: format!("KUnit tells its results: {}", step.ending),
             verdict: Verdict::Fail,
-            notes: step.lines.clone(),
+            notes: step
+                .lines
+                .iter()
+                .cloned()
+                .chain([format!("{FATAL}: KUnit has no results")])
+                .collect(),
         });
     }
     tests

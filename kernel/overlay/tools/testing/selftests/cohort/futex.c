@@ -45,7 +45,7 @@ static void test_futex_shared(long arg)
 	start(ARG_KIND(arg), 2);
 	/* the page that nobody has touched: its first fault is the futex's */
 	word = (unsigned int *)area.spot[2].addr;
-	must(!*word, "the spot is not empty");
+	sees(!*word, "the spot is not empty");
 	for (int waker = 0; waker <= 2; waker += 2) {
 		tell(1, futex_wait, (long)word, 0);
 		do {
@@ -66,7 +66,7 @@ static void test_futex_private(long arg)
 	/* the same address in another process is another futex */
 	start(ARG_KIND(arg), 1);
 	word = (unsigned int *)area.spot[2].addr;
-	must(!*word || area.spot[2].file_tag, "the spot is not empty");
+	sees(!*word || area.spot[2].file_tag, "the spot is not empty");
 	page_fill(word, 0);
 	spawn(2);
 	for (int flags = 0; flags <= FUTEX_PRIVATE_FLAG; flags += FUTEX_PRIVATE_FLAG) {
@@ -88,7 +88,7 @@ static long futex_write(long addr, long unused)
 	/* the kernel itself writes the word: set it to 5 */
 	ret = futex(word + 1, FUTEX_WAKE_OP, 0, NULL, word,
 		    FUTEX_OP(FUTEX_OP_SET, 5, FUTEX_OP_CMP_EQ, 0));
-	must(ret >= 0 && *word == 5, "FUTEX_WAKE_OP: %s", strerror(-ret));
+	sees(ret >= 0 && *word == 5, "FUTEX_WAKE_OP: %s", strerror(-ret));
 	/* and here its owner's id */
 	word[2] = 0;
 	ret = futex(word + 2, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
@@ -114,11 +114,11 @@ static void test_futex_write(long arg)
 	spawn(1);
 	spawn(2);
 	ask(1, futex_write, (long)word, 0);
-	must(ask(1, word_is, (long)word, 5), "the futex operation is lost");
-	must(word_is((long)word, 0), "the parent sees a child's futex operation");
-	must(ask(2, word_is, (long)word, 0), "a sibling sees a child's futex operation");
+	sees(ask(1, word_is, (long)word, 5), "the futex operation is lost");
+	sees(word_is((long)word, 0), "the parent sees a child's futex operation");
+	sees(ask(2, word_is, (long)word, 0), "a sibling sees a child's futex operation");
 	futex_write((long)word, 0);
-	must(ask(2, word_is, (long)word, 0), "a child sees the parent's futex operation");
+	sees(ask(2, word_is, (long)word, 0), "a child sees the parent's futex operation");
 }
 
 static void *tid_thread(void *word)

@@ -153,7 +153,7 @@ static long read_from(long victim, long method)
 		else
 			ret = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 		must(ret == (ssize_t)page_size, "spot %d cannot be read: %s", i, strerror(errno));
-		must(page_is(page, m->want[i].tag), "spot %d of process %ld reads differently",
+		sees(page_is(page, m->want[i].tag), "spot %d of process %ld reads differently",
 		     i, victim);
 	}
 	close(fd);
@@ -199,12 +199,12 @@ static void test_poke_text(long arg)
 	seize(pid);
 	must_call(ptrace(PTRACE_POKETEXT, pid, target, 0x77777777L));
 	must_call(ptrace(PTRACE_DETACH, pid, 0, 0));
-	must(ask(2, program_byte, (long)target, 0) == 0x77, "the child's text did not change");
+	sees(ask(2, program_byte, (long)target, 0) == 0x77, "the child's text did not change");
 	for (int i = 0; i <= 3; i++) {
-		must(ask(i, program_byte, (long)program_text, 0) == 1,
+		sees(ask(i, program_byte, (long)program_text, 0) == 1,
 		     "process %d reads another text", i);
 		if (i != 2)
-			must(!ask(i, program_byte, (long)target, 0),
+			sees(!ask(i, program_byte, (long)target, 0),
 			     "process %d has what was poked", i);
 	}
 }
@@ -262,7 +262,7 @@ static void pipe_holds(unsigned int tag)
 		must(n > 0, "the pipe is short");
 		got += n;
 	}
-	must(page_is(page, tag), "the page lent to the pipe has changed");
+	sees(page_is(page, tag), "the page lent to the pipe has changed");
 	munmap(page, page_size);
 }
 
@@ -386,7 +386,7 @@ static long direct_write(long who, long b)
 		     "direct write: %s", strerror(errno));
 		must(pread(direct_fd, page, page_size, off) == (ssize_t)page_size,
 		     "direct read: %s", strerror(errno));
-		must(page_is(page, m->want[i].tag), "the disk has not what memory has");
+		sees(page_is(page, m->want[i].tag), "the disk has not what memory has");
 	}
 	munmap(page, page_size);
 	return 0;
@@ -544,33 +544,33 @@ static void test_pin(long arg)
 	spawn(2);
 	if (!before_fork)
 		ask(pinner, pin, 0, 0);
-	must(ask(pinner, pinned_is, old, 0), "the device reads another page");
+	sees(ask(pinner, pinned_is, old, 0), "the device reads another page");
 	if (other_first) {
 		ask(other, overwrite, 1, 0);
-		must(ask(pinner, lent_is, old, 0), "the pinner sees another's write");
-		must(ask(pinner, pinned_is, old, 0), "the device sees another's write");
+		sees(ask(pinner, lent_is, old, 0), "the pinner sees another's write");
+		sees(ask(pinner, pinned_is, old, 0), "the device sees another's write");
 	}
 	ask(pinner, overwrite, 2, 0);
-	must(ask(pinner, pinned_is, 2, 0), "the pinner's write missed the pinned page");
+	sees(ask(pinner, pinned_is, 2, 0), "the pinner's write missed the pinned page");
 	ask(pinner, pinned_fill, 3, 0);
-	must(ask(pinner, lent_is, 3, 0), "the device's write missed the pinner");
-	must(ask(other, lent_is, other_first ? 1 : old, 0), "another sees the device's write");
-	must(ask(2, lent_is, old, 0), "a sibling sees the device's write");
+	sees(ask(pinner, lent_is, 3, 0), "the device's write missed the pinner");
+	sees(ask(other, lent_is, other_first ? 1 : old, 0), "another sees the device's write");
+	sees(ask(2, lent_is, old, 0), "a sibling sees the device's write");
 	if (!other_first)
 		ask(other, overwrite, 4, 0);
 	ask(2, overwrite, 5, 0);
-	must(ask(pinner, lent_is, 3, 0), "the pinner sees another's write");
-	must(ask(pinner, pinned_is, 3, 0), "the device sees another's write");
+	sees(ask(pinner, lent_is, 3, 0), "the pinner sees another's write");
+	sees(ask(pinner, pinned_is, 3, 0), "the device sees another's write");
 	/* the pinner forks again: parent and device must stay together */
 	spawn_from(pinner, 3);
 	ask(pinner, overwrite, 6, 0);
-	must(ask(pinner, pinned_is, 6, 0), "after another fork the pinner lost its page");
-	must(ask(3, lent_is, 3, 0), "the new child sees its parent's write");
+	sees(ask(pinner, pinned_is, 6, 0), "after another fork the pinner lost its page");
+	sees(ask(3, lent_is, 3, 0), "the new child sees its parent's write");
 	ask(3, overwrite, 7, 0);
 	quit(2);
 	quit(3);
-	must(ask(pinner, pinned_is, 6, 0), "the device sees another's write");
-	must(ask(pinner, lent_is, 6, 0), "the pinner sees another's write");
+	sees(ask(pinner, pinned_is, 6, 0), "the device sees another's write");
+	sees(ask(pinner, lent_is, 6, 0), "the pinner sees another's write");
 }
 
 #define PRIVATE		(KIND(ANON) | KIND(PRIV_FILE) | KIND(HEAP))

@@ -102,7 +102,7 @@ static void *worker(void *arg)
 			scribble(s);
 		if (!any(16) && !area.part[s->part].shared) {
 			madvise(s->addr, page_size, MADV_DONTNEED);
-			must(page_is(s->addr, s->file_tag), "MADV_DONTNEED left something");
+			sees(page_is(s->addr, s->file_tag), "MADV_DONTNEED left something");
 			mine[i] = NEVER;
 			if (may_write(s))
 				scribble(s);
@@ -193,19 +193,19 @@ static void test_fork_while_writing(long arg)
 
 			for (int i = 0; i < NR_THREADS; i++) {
 				then[i] = __atomic_load_n(word[i], __ATOMIC_RELAXED);
-				must(then[i] >= before[i], "the child's picture is from before");
+				sees(then[i] >= before[i], "the child's picture is from before");
 			}
 			for (int round = 0; round < 5; round++) {
 				sched_yield();
 				for (int i = 0; i < NR_THREADS; i++)
-					must(__atomic_load_n(word[i], __ATOMIC_RELAXED) == then[i],
+					sees(__atomic_load_n(word[i], __ATOMIC_RELAXED) == then[i],
 					     "the child sees its parent's thread write");
 			}
 			*word[0] = 1;
 			_exit(0);
 		}
 		for (int i = 0; i < NR_THREADS; i++)
-			must(__atomic_load_n(word[i], __ATOMIC_RELAXED) >= before[i],
+			sees(__atomic_load_n(word[i], __ATOMIC_RELAXED) >= before[i],
 			     "the parent's counter went back");
 		forked++;
 		if (forked % 4 == 0)
@@ -331,7 +331,7 @@ static void write_first_half(struct pair *pair, unsigned int tag)
 static void first_half_is(struct pair *pair, unsigned int tag, const char *who)
 {
 	for (int i = 0; i < HALF; i += 4)
-		must(page_is(pair->base + i * page_size, tag + i), "%s: page %d is another's", who,
+		sees(page_is(pair->base + i * page_size, tag + i), "%s: page %d is another's", who,
 		     i);
 }
 

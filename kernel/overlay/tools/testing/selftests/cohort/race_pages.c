@@ -40,7 +40,7 @@ static void *lender(void *arg)
 			must(n > 0, "the pipe is short");
 			got += n;
 		}
-		must(page_is(page, s->tag), "a page lent to a pipe is not as it was");
+		sees(page_is(page, s->tag), "a page lent to a pipe is not as it was");
 	}
 	return NULL;
 }
@@ -80,7 +80,7 @@ static void *direct_reader(void *arg)
 
 		must(pread(direct_fd, s->addr, page_size, index * page_size) ==
 		     (ssize_t)page_size, "direct read: %s", strerror(errno));
-		must(page_is(s->addr, FILE_TAG(index)), "what the disk gave went elsewhere");
+		sees(page_is(s->addr, FILE_TAG(index)), "what the disk gave went elsewhere");
 	}
 	return NULL;
 }
@@ -119,11 +119,11 @@ static void test_direct_io(long arg)
 				memcpy(copy, addr, page_size);
 				for (int round = 0; round < 10; round++) {
 					sched_yield();
-					must(!memcmp(copy, addr, page_size),
+					sees(!memcmp(copy, addr, page_size),
 					     "the device writes into a child's page");
 				}
 				page_fill(addr, 1);
-				must(page_is(addr, 1), "a child lost its write");
+				sees(page_is(addr, 1), "a child lost its write");
 			}
 			_exit(0);
 		}
@@ -149,7 +149,7 @@ static void *other_reader(void *arg)
 		/* one's own memory by the long way round */
 		fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 		if (pread(fd, page, page_size, (off_t)(uintptr_t)s->addr) == (ssize_t)page_size)
-			must(page_is(page, s->tag), "/proc/self/mem has another page");
+			sees(page_is(page, s->tag), "/proc/self/mem has another page");
 		close(fd);
 		spots_intact((long)&area, 0);
 		pagemap_entry(0, s->addr);
@@ -263,10 +263,10 @@ static void test_truncate(long arg)
 			char *addr = base + any(pages - 1) * page_size;
 			int sig = any(4) ? probe_read(addr) : probe_write(addr);
 
-			must(!sig || sig == SIGBUS, "signal %d on a page of a cut file", sig);
+			sees(!sig || sig == SIGBUS, "signal %d on a page of a cut file", sig);
 			/* the first half is never cut: it must be there and right */
 			addr = base + any(pages / 2) * page_size;
-			must(page_is(addr, FILE_TAG((addr - base) / page_size)),
+			sees(page_is(addr, FILE_TAG((addr - base) / page_size)),
 			     "a page before the cut has changed");
 		}
 		_exit(0);
@@ -277,7 +277,7 @@ static void test_truncate(long arg)
 		/* nothing of it may be mapped anywhere now: it would be freed under a user */
 		must_call(ftruncate(fd, table_size));
 		/* what comes back is zeros, whatever it was before */
-		must(page_is(base + (pages - 1) * page_size, 0), "what was cut off is there again");
+		sees(page_is(base + (pages - 1) * page_size, 0), "what was cut off is there again");
 		rounds++;
 	}
 	reap(4);
@@ -301,7 +301,7 @@ static void test_truncate(long arg)
  */
 static bool complete(__u64 word)
 {
-	must(word >> 48 == 0x5a5a || word >> 48 == 0x5a || !(word >> 48),
+	sees(word >> 48 == 0x5a5a || word >> 48 == 0x5a || !(word >> 48),
 	     "a reader finds %llx", (unsigned long long)word);
 	return word >> 48 == 0x5a5a;
 }
@@ -327,7 +327,7 @@ static void test_stale(long arg)
 			placed = __atomic_load_n(&board->word[1], __ATOMIC_SEQ_CST);
 			if (!placed || probe_load((__u64 *)base, &word) || !complete(word))
 				continue;
-			must((long)(word & ~MARK) >= placed,
+			sees((long)(word & ~MARK) >= placed,
 			     "page %ld is in place, a reader finds %ld", placed,
 			     (long)(word & ~MARK));
 		}
@@ -340,7 +340,7 @@ static void test_stale(long arg)
 		word = MARK | n;
 		must_call(pwrite(fd, &word, sizeof(word), 0));
 		__atomic_store_n(&board->word[1], (long)n, __ATOMIC_SEQ_CST);
-		must(!probe_load((__u64 *)base, &word) && word == (MARK | n),
+		sees(!probe_load((__u64 *)base, &word) && word == (MARK | n),
 		     "the writer's own mapping shows %llx", (unsigned long long)word);
 		if (n % 16 == 0)
 			sched_yield();
@@ -384,7 +384,7 @@ static void test_invalidate(long arg)
 			if (!placed)
 				continue;
 			word = __atomic_load_n((__u64 *)base, __ATOMIC_RELAXED);
-			must(complete(word) && (long)(word & ~MARK) >= placed,
+			sees(complete(word) && (long)(word & ~MARK) >= placed,
 			     "%ld is on disk, a reader finds %llx", placed,
 			     (unsigned long long)word);
 		}

@@ -110,7 +110,7 @@ static long alike_intact(long skip_page, long b)
 {
 	for (int i = 100; i < 132; i++)
 		if (i != skip_page)
-			must(page_is(area.base + i * page_size, 8000000u), "merged page %d differs",
+			sees(page_is(area.base + i * page_size, 8000000u), "merged page %d differs",
 			     i);
 	return 0;
 }
@@ -283,7 +283,7 @@ static void disk_has(struct model *m)
 	for (int i = 0; i < m->n; i++) {
 		must(pread(fd, page, page_size, m->want[i].addr - p->addr) == (ssize_t)page_size,
 		     "read: %s", strerror(errno));
-		must(page_is(page, m->want[i].tag), "spot %d is not on disk as it was written", i);
+		sees(page_is(page, m->want[i].tag), "spot %d is not on disk as it was written", i);
 	}
 	close(fd);
 	free(page);

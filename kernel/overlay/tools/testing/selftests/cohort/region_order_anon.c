@@ -26,7 +26,7 @@ static void test_write(long arg)
 	     vm_event(name) - got);
 	must(vm_event("order_fell_back") == fell_back, "vmstat: fell back");
 	for (size_t i = 0; i < mem.len; i++)
-		must(mem.base[i] == (i % mem.block == mem.block / 2 + 5), "byte %zu is not 0", i);
+		sees(mem.base[i] == (i % mem.block == mem.block / 2 + 5), "byte %zu is not 0", i);
 	fill(0);
 	check(0);
 	must_map(mem.base, mem.len, mem.order);
@@ -36,7 +36,7 @@ static void test_read(long arg)
 {
 	map_mem(arg);
 	for (size_t off = 0; off < mem.len; off += mem.block)
-		must(!touch(mem.base + off), "byte %zu is not 0", off);
+		sees(!touch(mem.base + off), "byte %zu is not 0", off);
 	if (mem.order)
 		must_map(mem.base, mem.len, mem.order);
 	fill(0);
@@ -60,7 +60,7 @@ static void test_edges(long arg)
 		     "the other half of the first block is not a page of half the size, but %d",
 		     mapped_order(mem.base + mem.block / 2));
 	for (size_t i = 1; i < nr_pages() - 1; i++)
-		must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+		sees(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
 }
 
 /* A page that is there already is kept; around it are smaller ones. */
@@ -70,7 +70,7 @@ static void test_late(long arg)
 	must(!set_order(mem.base, mem.len, 0, 0), "order 0 is refused");
 	page_fill(page_at(1), TAG(1));
 	must(!set_order(mem.base, mem.len, mem.order, mem.policy), "the order is refused");
-	must(page_is(page_at(1), TAG(1)), "page 1 is not what was written");
+	sees(page_is(page_at(1), TAG(1)), "page 1 is not what was written");
 	must(!mapped_order(page_at(1)), "page 1 is a large one");
 	fill(0);
 	check(0);
@@ -152,7 +152,7 @@ static void test_mremap(long arg)
 		    MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to,
 	     "mremap: %s", strerror(errno));
 	must_have(mem.base, mem.order, mem.policy);
-	must(!touch(mem.base), "what moved away is still there");
+	sees(!touch(mem.base), "what moved away is still there");
 	mem.base = to;
 	check(100);
 }
@@ -167,11 +167,11 @@ static void test_mprotect(long arg)
 	must_call(mprotect(mem.base, half, PROT_READ));
 	must(regions(mem.base, mem.len) == 2, "%d regions", regions(mem.base, mem.len));
 	check(0);
-	must(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
+	sees(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
 	must_have(mem.base, mem.order, mem.policy);
 	must_have(mem.base + half, mem.order, mem.policy);
 	must_call(mprotect(mem.base, half, PROT_NONE));
-	must(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
+	sees(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
 	must_call(mprotect(mem.base, half, RW));
 	must(regions(mem.base, mem.len) == 1, "they do not merge again");
 	check(0);
@@ -190,7 +190,7 @@ static void test_unmap_part(long arg)
 	/* a new region in the hole is of no order, and merges with nobody */
 	map_at(mem.base + hole, page_size, RW, ANONYMOUS, -1, 0);
 	must_have_none(mem.base + hole);
-	must(!touch(mem.base + hole), "the hole is not empty");
+	sees(!touch(mem.base + hole), "the hole is not empty");
 	must_have(mem.base + hole + page_size, mem.order, mem.policy);
 }
 
@@ -201,7 +201,7 @@ static void test_dontneed(long arg)
 	for (size_t off = 0; off < mem.len; off += mem.block)
 		must_call(madvise(mem.base + off, page_size, MADV_DONTNEED));
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), i * page_size % mem.block ? TAG(i) : 0),
+		sees(page_is(page_at(i), i * page_size % mem.block ? TAG(i) : 0),
 		     "page %zu is not what was written", i);
 	fill(10);
 	check(10);
@@ -218,7 +218,7 @@ static void test_free(long arg)
 	fill(0);
 	must_call(madvise(mem.base, mem.len, MADV_FREE));
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), TAG(i)) || page_is(page_at(i), 0), "page %zu", i);
+		sees(page_is(page_at(i), TAG(i)) || page_is(page_at(i), 0), "page %zu", i);
 	fill(10);
 	check(10);
 }

@@ -79,7 +79,7 @@ static void fill(void)
 static void check_pages(const char *base, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++)
-		must(page_is(base + i * page_size, tag_of(i)), "page %zu is not what it was", i);
+		sees(page_is(base + i * page_size, tag_of(i)), "page %zu is not what it was", i);
 }
 
 static long child_check(long unused, long unused2)
@@ -233,7 +233,7 @@ static void see_cow(bool done)
 			tag = WRITTEN(i);
 			block++;
 		}
-		must(page_is(mem.base + i * page_size, tag), "page %zu is wrong after a write", i);
+		sees(page_is(mem.base + i * page_size, tag), "page %zu is wrong after a write", i);
 	}
 	ask(1, child_check, 0, 0);
 	for (size_t off = 0; off < mem.len; off += mem.block / 4)
@@ -256,7 +256,7 @@ static void see_reuse(bool done)
 		bool mine = block < mem.len / mem.block && i == written(block);
 
 		block += mine;
-		must(page_is(mem.base + i * page_size, mine ? WRITTEN(i) : tag_of(i)),
+		sees(page_is(mem.base + i * page_size, mine ? WRITTEN(i) : tag_of(i)),
 		     "page %zu is wrong after a write", i);
 	}
 }
@@ -326,7 +326,7 @@ static void see_move(bool done)
 	for (size_t i = 0; i < nr_pages(); i++) {
 		char *base = done && in_part(i) ? mem.elsewhere : mem.base;
 
-		must(page_is(base + i * page_size, tag_of(i)), "page %zu is not what it was", i);
+		sees(page_is(base + i * page_size, tag_of(i)), "page %zu is not what it was", i);
 		if (done && in_part(i))
 			must(is_gone_or_new(i), "page %zu is still there", i);
 	}
@@ -347,7 +347,7 @@ static long do_protect(void)
 static void see_protect(bool done)
 {
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(probe_read(mem.base + i * page_size) == (done && in_part(i) ? SIGSEGV : 0),
+		sees(probe_read(mem.base + i * page_size) == (done && in_part(i) ? SIGSEGV : 0),
 		     "page %zu has another protection", i);
 	must_have(mem.base, mem.order, mem.policy);
 	must_have(part(), mem.order, mem.policy);
@@ -366,10 +366,10 @@ static void see_unmap(bool done)
 	must_have(mem.base, mem.order, mem.policy);
 	for (size_t i = 0; i < nr_pages(); i++)
 		if (done && in_part(i))
-			must(probe_read(mem.base + i * page_size) == SIGSEGV,
+			sees(probe_read(mem.base + i * page_size) == SIGSEGV,
 			     "page %zu is still there", i);
 		else
-			must(page_is(mem.base + i * page_size, tag_of(i)),
+			sees(page_is(mem.base + i * page_size, tag_of(i)),
 			     "page %zu is not what it was", i);
 }
 

@@ -66,12 +66,12 @@ static void test_file_write(long arg)
 		must_map(mem.base + off, mem.block, mem.order);
 	}
 	for (size_t i = 0; i < mem.len; i++)
-		must(mem.base[i] == (i % mem.block == mem.block / 2), "byte %zu is not 0", i);
+		sees(mem.base[i] == (i % mem.block == mem.block / 2), "byte %zu is not 0", i);
 	fill(0);
 	check(0);
 	for (size_t i = 0; i < nr_pages(); i++) {
 		must(pread(file_fd, page, page_size, i * page_size) == (ssize_t)page_size, "read");
-		must(page_is(page, TAG(i)), "page %zu of the file is not what was written", i);
+		sees(page_is(page, TAG(i)), "page %zu of the file is not what was written", i);
 	}
 	must_map(mem.base, mem.len, mem.order);
 }
@@ -114,12 +114,12 @@ static void test_file_late(long arg)
 		must(pread(file_fd, page, page_size, there * page_size) == (ssize_t)page_size,
 		     "read: %s", strerror(errno));
 	}
-	must(page_is(page, FILE_TAG(there)), "the page read is not the file's");
+	sees(page_is(page, FILE_TAG(there)), "the page read is not the file's");
 	map_fd(arena(7), mem.len, PROT_READ, MAP_SHARED, 0);
 	touch(mem.base + mem.block / 2);
 	touch(mem.base + mem.block);
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), i == there ? FILE_TAG(i) : file_tag(i)),
+		sees(page_is(page_at(i), i == there ? FILE_TAG(i) : file_tag(i)),
 		     "page %zu is not the file's", i);
 	must(!mapped_order(page_at(there)), "the page that was there is of order %d",
 	     mapped_order(page_at(there)));
@@ -150,8 +150,8 @@ static void test_file_end(long arg)
 	touch(page_at(pages - 1));
 	check_file(mem.base, pages);
 	for (size_t i = more; i < page_size; i++)
-		must(!page_at(pages)[i], "byte %zu behind the end is not 0", i);
-	must(probe_read(page_at(pages + 1)) == SIGBUS, "there is a page behind the end");
+		sees(!page_at(pages)[i], "byte %zu behind the end is not 0", i);
+	sees(probe_read(page_at(pages + 1)) == SIGBUS, "there is a page behind the end");
 	must_map(mem.base, mem.len, mem.order);
 	must_map_whole(mem.base + mem.len, 4 * page_size, mem.order < 2 ? mem.order : 2);
 }
@@ -191,7 +191,7 @@ static void test_file_part(long arg)
 	map_fd(arena(7) + first * page_size, mem.block + 2 * page_size, PROT_READ, MAP_SHARED,
 	       first);
 	for (size_t i = 0; i < block + 2; i++)
-		must(page_is(page_at(i), file_tag(first + i)), "page %zu is not the file's", i);
+		sees(page_is(page_at(i), file_tag(first + i)), "page %zu is not the file's", i);
 	must_map(mem.base + page_size, mem.block, mem.order);
 	must(!mapped_order(mem.base), "before the first whole block: order %d",
 	     mapped_order(mem.base));
@@ -202,7 +202,7 @@ static void test_file_part(long arg)
 static long child_cow(long page, long tag)
 {
 	page_fill(page_at(page), tag);
-	must(page_is(page_at(page), tag), "page %ld is not what was written", page);
+	sees(page_is(page_at(page), tag), "page %ld is not what was written", page);
 	return 0;
 }
 
@@ -221,10 +221,10 @@ static void test_file_cow(long arg)
 		page_fill(page_at(i), TAG(i));
 	ask(1, child_cow, nr_pages() - 1, 77);
 	for (size_t i = 0; i < nr_pages(); i++) {
-		must(page_is(page_at(i), i % block ? file_tag(i) : TAG(i)),
+		sees(page_is(page_at(i), i % block ? file_tag(i) : TAG(i)),
 		     "page %zu is not what it was", i);
 		must(pread(file_fd, page, page_size, i * page_size) == (ssize_t)page_size, "read");
-		must(page_is(page, file_tag(i)), "page %zu of the file has changed", i);
+		sees(page_is(page, file_tag(i)), "page %zu of the file has changed", i);
 	}
 	if (mem.order)
 		must(!mapped_order(mem.base), "the copy is of order %d", mapped_order(mem.base));
@@ -234,7 +234,7 @@ static void test_file_cow(long arg)
 	fill(0);
 	check(0);
 	must(pread(file_fd, page, page_size, 0) == (ssize_t)page_size, "read");
-	must(page_is(page, file_tag(0)), "the file has changed");
+	sees(page_is(page, file_tag(0)), "the file has changed");
 }
 
 static long child_file(long unused, long unused2)
@@ -296,7 +296,7 @@ static void test_file_mremap(long arg)
 	/* and back, beyond the end of the file */
 	move(arena(7), 2 * mem.len);
 	check_file(mem.base, nr_pages());
-	must(probe_read(mem.base + mem.len) == SIGBUS, "there is a page behind the end");
+	sees(probe_read(mem.base + mem.len) == SIGBUS, "there is a page behind the end");
 }
 
 static void test_file_mprotect(long arg)
@@ -307,11 +307,11 @@ static void test_file_mprotect(long arg)
 	half = mem.len / 2 + page_size;
 	touch(mem.base + mem.len / 2);
 	must_call(mprotect(mem.base, half, PROT_NONE));
-	must(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
+	sees(probe_read(mem.base) == SIGSEGV, "a read of memory without rights");
 	must_have(mem.base, mem.order, mem.policy);
 	must_have(mem.base + half, mem.order, mem.policy);
 	must_call(mprotect(mem.base, half, PROT_READ));
-	must(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
+	sees(probe_write(mem.base) == SIGSEGV, "a write to read-only memory");
 	check_file(mem.base, nr_pages());
 	must_call(mprotect(mem.base, half, file_prot(arg)));
 	must(regions(mem.base, mem.len) == 1, "they do not merge again");
@@ -342,20 +342,20 @@ static void test_file_truncate(long arg)
 	cut = nr_pages() - mem.block / page_size / 2 - 1;
 	must_call(ftruncate(file_fd, cut * page_size + 100));
 	for (size_t i = 0; i < cut; i++)
-		must(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
+		sees(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
 	for (size_t i = 100; i < page_size; i++)
-		must(!page_at(cut)[i], "byte %zu behind the end is not 0", i);
+		sees(!page_at(cut)[i], "byte %zu behind the end is not 0", i);
 	for (size_t i = cut + 1; i < nr_pages(); i++)
-		must(probe_read(page_at(i)) == SIGBUS, "page %zu is still there", i);
+		sees(probe_read(page_at(i)) == SIGBUS, "page %zu is still there", i);
 	must_call(ftruncate(file_fd, mem.len));
 	for (size_t i = cut + 1; i < nr_pages(); i++)
-		must(page_is(page_at(i), 0), "page %zu is not empty", i);
+		sees(page_is(page_at(i), 0), "page %zu is not empty", i);
 	fill(10);
 	check(10);
 	must_map(mem.base, mem.len - mem.block, mem.order);
 	/* and a new file in the same place has large pages again */
 	must_call(ftruncate(file_fd, 0));
-	must(probe_read(mem.base) == SIGBUS, "an empty file has a page");
+	sees(probe_read(mem.base) == SIGBUS, "an empty file has a page");
 	must_call(ftruncate(file_fd, mem.len));
 	fill(20);
 	check(20);
@@ -379,13 +379,13 @@ static void test_file_punch(long arg)
 	for (size_t i = block / 2; i < nr_pages(); i += block)
 		punch(i, 1);
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), i % block == block / 2 ? 0 : TAG(i)),
+		sees(page_is(page_at(i), i % block == block / 2 ? 0 : TAG(i)),
 		     "page %zu is not what it was", i);
 	fill(10);
 	check(10);
 	punch(0, nr_pages());
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), 0), "page %zu is not empty", i);
+		sees(page_is(page_at(i), 0), "page %zu is not empty", i);
 	must_map_at_most(mem.base, mem.len, mem.order);
 	check_file(mem.base, nr_pages());
 }
@@ -441,7 +441,7 @@ static long child_race(long how, long seconds)
 		if (file_fs == IMAGE) {
 			posix_fadvise(file_fd, at * page_size, 0, POSIX_FADV_DONTNEED);
 			madvise(page_at(at), page_size, MADV_DONTNEED);
-			must(page_is(page_at(at), file_tag(at)), "page %zu is not the file's", at);
+			sees(page_is(page_at(at), file_tag(at)), "page %zu is not the file's", at);
 		} else if (how == 1) {
 			must_call(ftruncate(file_fd, at * page_size));
 			must_call(ftruncate(file_fd, mem.len));
@@ -475,12 +475,12 @@ static void test_file_race(long arg)
 
 		page_fill(tagged, file_fs == TMPFS ? TAG(at) : file_tag(at));
 		sig = probe_load((__u64 *)page_at(at), &word);
-		must(!sig || (sig == SIGBUS && file_fs == TMPFS), "signal %d", sig);
+		sees(!sig || (sig == SIGBUS && file_fs == TMPFS), "signal %d", sig);
 		/* a write may be half done */
 		for (int bits = 0; bits < 64 && !sig; bits += 8) {
 			__u64 byte = word & 0xffULL << bits;
 
-			must(byte == (tagged[0] & 0xffULL << bits) || (file_fs == TMPFS && !byte),
+			sees(byte == (tagged[0] & 0xffULL << bits) || (file_fs == TMPFS && !byte),
 			     "page %zu has %llx", at, word);
 		}
 		if (rand_r(&seed) % 4 == 0)

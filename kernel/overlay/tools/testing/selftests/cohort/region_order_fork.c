@@ -94,7 +94,7 @@ static long child_write_one(long page, long unused)
 
 	page_fill(page_at(page), 5);
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), i == (size_t)page ? 5 : TAG(i)),
+		sees(page_is(page_at(i), i == (size_t)page ? 5 : TAG(i)),
 		     "page %zu is not what it was", i);
 	got = mapped_order(page_at(page));
 	must(got == (mem.policy & COPY ? mem.order : 0), "the page written has order %d", got);
@@ -123,9 +123,9 @@ static void test_cow(long arg)
 static long grandchild_check(long shift, long unused)
 {
 	for (size_t i = 0; i < nr_pages(); i++)
-		must(page_is(page_at(i), i == 3 ? 5 : TAG(i)), "page %zu is not what it was", i);
+		sees(page_is(page_at(i), i == 3 ? 5 : TAG(i)), "page %zu is not what it was", i);
 	page_fill(page_at(0), 6);
-	must(page_is(page_at(0), 6) && page_is(page_at(3), 5), "the grandchild's pages");
+	sees(page_is(page_at(0), 6) && page_is(page_at(3), 5), "the grandchild's pages");
 	return 0;
 }
 
@@ -140,7 +140,7 @@ static void test_generations(long arg)
 	ask(2, grandchild_check, 0, 0);
 	/* the one in the middle goes first */
 	quit(1);
-	must(page_is(page_at(3), TAG(3)), "the first generation's page");
+	sees(page_is(page_at(3), TAG(3)), "the first generation's page");
 	fill(500);
 	check(500);
 }
@@ -161,7 +161,7 @@ static long child_splice(long page, long unused)
 static void must_be_zero(void)
 {
 	for (size_t off = mem.block; off < mem.len; off += page_size)
-		must(!touch(mem.base + off), "byte %zu is not 0", off);
+		sees(!touch(mem.base + off), "byte %zu is not 0", off);
 }
 
 static long child_read_rest(long unused, long unused2)
@@ -210,7 +210,7 @@ static void test_fork_read(long arg)
 	for (int who = 1; who <= 3; who++)
 		spawn(who);
 	ask(1, child_read_rest, 0, 0);
-	must(memory_byte(pid_of(2), mem.base + mem.block) == 0, "a sibling's page is not 0");
+	sees(memory_byte(pid_of(2), mem.base + mem.block) == 0, "a sibling's page is not 0");
 	ask(2, child_read_rest, 0, 0);
 	ask(1, child_write_all, 1000, 0);
 	must_be_zero();
@@ -221,7 +221,7 @@ static void test_fork_read(long arg)
 	compact();
 	madvise(mem.base, mem.len, MADV_PAGEOUT);
 	must_be_zero();
-	must(page_is(mem.base, TAG(0)), "the zygote's page is not what it wrote");
+	sees(page_is(mem.base, TAG(0)), "the zygote's page is not what it wrote");
 	fill(0);
 	check(0);
 	ask(3, child_read_rest, 0, 0);
@@ -240,7 +240,7 @@ static void test_lent(long arg)
 	quit(1);
 	fill(3000);
 	must(read(pipe_fd[0], buf, page_size) == (ssize_t)page_size, "read: %s", strerror(errno));
-	must(page_is(buf, TAG(2)), "what the child lent was changed by the parent");
+	sees(page_is(buf, TAG(2)), "what the child lent was changed by the parent");
 	check(3000);
 }
 

@@ -389,7 +389,7 @@ static void test_cloned(long arg)
 
 			if (area.part[s->part].shared)
 				continue;
-			must(page_is(s->addr, s->tag), "spot %d is not as it was forked", i);
+			sees(page_is(s->addr, s->tag), "spot %d is not as it was forked", i);
 			if (area.part[s->part].prot & PROT_WRITE)
 				page_fill(s->addr, 5555);
 		}
@@ -672,5 +672,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], REPORT))
 		return report();
+	/* once in thirty runs a table was left shared with another user */
+	all_fatal = true;
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 }

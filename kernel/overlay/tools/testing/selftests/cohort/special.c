@@ -47,7 +47,7 @@ static void make_table(void)
 static long ordinary_intact(long a, long b)
 {
 	for (int i = 0; i < ORDINARY; i++)
-		must(page_is(table + i * page_size, 40 + i), "page %d is another", i);
+		sees(page_is(table + i * page_size, 40 + i), "page %d is another", i);
 	return 0;
 }
 
@@ -56,7 +56,7 @@ static long write_ordinary(long tag, long b)
 	for (int i = 0; i < ORDINARY; i++)
 		page_fill(table + i * page_size, tag + i);
 	for (int i = 0; i < ORDINARY; i++)
-		must(page_is(table + i * page_size, tag + i), "page %d is another", i);
+		sees(page_is(table + i * page_size, tag + i), "page %d is another", i);
 	return 0;
 }
 
@@ -152,14 +152,14 @@ static void check_ring(char *ring)
 	}, *list = &request;
 
 	spawn(1);
-	must(ask(1, word_at, tail, 0) == before, "parent and child have two rings");
+	sees(ask(1, word_at, tail, 0) == before, "parent and child have two rings");
 	must(syscall(__NR_io_submit, (aio_context_t)ring, 1, &list) == 1, "io_submit: %s",
 	     strerror(errno));
 	for (int i = 0; i < 500 && word_at(tail, 0) == before; i++)
 		usleep(10000);
 	must(word_at(tail, 0) == before + 1, "the request is not done");
-	must(page_is(table, FILE_TAG(0)), "something else was read");
-	must(ask(1, word_at, tail, 0) == before + 1, "the child has an old ring");
+	sees(page_is(table, FILE_TAG(0)), "something else was read");
+	sees(ask(1, word_at, tail, 0) == before + 1, "the child has an old ring");
 	ask(1, ordinary_intact, 0, 0);
 	quit(1);
 	page_fill(table, 40);
@@ -185,12 +185,12 @@ static void check_secret(char *secret)
 	spawn(2);
 	ask(1, fill_page, (long)secret, 61);
 	for (int i = 0; i <= 2; i++)
-		must(ask(i, page_holds, (long)secret, 61), "process %d does not see the secret", i);
+		sees(ask(i, page_holds, (long)secret, 61), "process %d does not see the secret", i);
 	must(process_vm_readv(pid_of(2), &local, 1, &remote, 1, 0) < 0,
 	     "a secret can be read from outside");
 	quit(1);
 	fill_page((long)secret, 62);
-	must(ask(2, page_holds, (long)secret, 62), "a child does not see the secret");
+	sees(ask(2, page_holds, (long)secret, 62), "a child does not see the secret");
 	quit(2);
 }
 
@@ -221,7 +221,7 @@ static void test_special(long what)
 	spawn(1);
 	spawn(2);
 	if (what != PERF_BUFFER)	/* that one is not for children */
-		must(!ask(1, reads, (long)special, 0), "the child cannot read it");
+		sees(!ask(1, reads, (long)special, 0), "the child cannot read it");
 	ask(1, write_ordinary, 700, 0);
 	write_ordinary(800, 0);
 	ask(2, ordinary_intact, 0, 0);
@@ -250,14 +250,14 @@ static void test_special_in_hole(long what)
 	for (int i = 1; i <= 2; i++)
 		spawn(i);
 	ask(1, map_in_hole, what, 0);
-	must(reads((long)hole, 0) == SIGSEGV, "the parent has what its child mapped");
-	must(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child mapped");
+	sees(reads((long)hole, 0) == SIGSEGV, "the parent has what its child mapped");
+	sees(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child mapped");
 	ask(2, ordinary_intact, 0, 0);
 	ask(1, write_ordinary, 700, 0);
 	ask(2, ordinary_intact, 0, 0);
 	ordinary_intact(0, 0);
 	quit(1);
-	must(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child had mapped");
+	sees(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child had mapped");
 	ask(2, ordinary_intact, 0, 0);
 }
 
@@ -308,7 +308,7 @@ static void test_lock_future(long flags)
 	if (sharing_possible())
 		must(shared_tables(pid_of(2)) < shared, "memory that is locked stays shared");
 	must(ask(2, map_more, (long)hole, 0) > 0, "what is mapped later is not locked");
-	must(ask(3, reads, (long)hole, 0) == SIGSEGV, "a child has what its parent mapped later");
+	sees(ask(3, reads, (long)hole, 0) == SIGSEGV, "a child has what its parent mapped later");
 	ask(2, write_ordinary, 900, 0);
 	ask(3, ordinary_intact, 0, 0);
 	must_call(munlockall());
@@ -456,7 +456,7 @@ static void test_core(long arg)
 
 		must(at >= 0, "spot %d is not in the dump", i);
 		must(pread(fd, page, page_size, at) == (ssize_t)page_size, "the dump is short");
-		must(page_is(page, m->want[i].tag), "spot %d is another in the dump", i);
+		sees(page_is(page, m->want[i].tag), "spot %d is another in the dump", i);
 		found++;
 	}
 	must(found == area.nspots, "%d of %d spots are in the dump", found, area.nspots);

@@ -212,14 +212,14 @@ static void stop_spinner(int who)
 static long holds(long from, long tag)
 {
 	for (int i = from; i < cleared; i++)
-		must(page_is(page_at(i), tag ? tag + i : 0), "page %d is not as it must be", i);
+		sees(page_is(page_at(i), tag ? tag + i : 0), "page %d is not as it must be", i);
 	return 0;
 }
 
 static long raises(long signal, long unused)
 {
 	for (int i = 0; i < cleared; i++)
-		must(probe_read(page_at(i)) == signal, "page %d can be read", i);
+		sees(probe_read(page_at(i)) == signal, "page %d can be read", i);
 	return 0;
 }
 
@@ -424,8 +424,8 @@ static long read_on(long cpu, long unused)
 
 		if (probe_load((__u64 *)page_at(0), &found) || !placed || !found)
 			continue;
-		must((found & MARK) == MARK, "a reader finds %llx", (unsigned long long)found);
-		must((long)(found & ~MARK) >= placed, "page %ld is in place, a reader finds %ld",
+		sees((found & MARK) == MARK, "a reader finds %llx", (unsigned long long)found);
+		sees((long)(found & ~MARK) >= placed, "page %ld is in place, a reader finds %ld",
 		     placed, (long)(found & ~MARK));
 	}
 	return 0;
@@ -435,7 +435,7 @@ static long finds(long number, long unused)
 {
 	__u64 found;
 
-	must(!probe_load((__u64 *)page_at(0), &found), "the page cannot be read");
+	sees(!probe_load((__u64 *)page_at(0), &found), "the page cannot be read");
 	return found == (MARK | (unsigned long)number);
 }
 
@@ -471,7 +471,7 @@ static void test_stale_file(long arg)
 		/* one store: a reader sees the number whole or not at all */
 		__atomic_store_n((__u64 *)page_at(0), new, __ATOMIC_SEQ_CST);
 		__atomic_store_n(word(PLACED), (long)n, __ATOMIC_SEQ_CST);
-		must(ask(who, finds, n, 0), "process %d finds an old page", who);
+		sees(ask(who, finds, n, 0), "process %d finds an old page", who);
 	}
 	*word(STOP) = 1;
 	for (int cpu = 0; cpu < nr_cpus; cpu++)
@@ -501,12 +501,12 @@ static void *watch(void *cpu_of)
 
 		want = 0x1000000000000000ULL + new_tag;
 		if (s == 2)
-			must(sig, "a thread reads a page that is unmapped");
+			sees(sig, "a thread reads a page that is unmapped");
 		else if (s == 1 && !sig)
-			must(found == want, "a thread reads %llx, the page holds %llx",
+			sees(found == want, "a thread reads %llx, the page holds %llx",
 			     (unsigned long long)found, (unsigned long long)want);
 		if (!sig && s < 2 && !probe_load((__u64 *)page_at(1), &found))
-			must(found == old, "the page beside has changed");
+			sees(found == old, "the page beside has changed");
 		__atomic_add_fetch(&seen[cpu], 1, __ATOMIC_SEQ_CST);
 	}
 	return NULL;

@@ -111,7 +111,7 @@ static long writes(long n, long unused)
 static void all_hold(int nr, long n, long tag, const char *when)
 {
 	for (int who = 0; who < nr; who++)
-		must(ask(who, holds, n, tag), "%s: process %d does not see %ld on page %ld",
+		sees(ask(who, holds, n, tag), "%s: process %d does not see %ld on page %ld",
 		     when, who, tag, n);
 }
 
@@ -194,21 +194,21 @@ static long change(long what, long unused)
 	switch (what) {
 	case UNMAP:
 		must_call(munmap(page, page_size));
-		must(probe_read(page) == SIGSEGV, "an unmapped page can be read");
+		sees(probe_read(page) == SIGSEGV, "an unmapped page can be read");
 		break;
 	case UNMAP_ALL:
 		must_call(munmap(memory, LENGTH));
-		must(probe_read(page) == SIGSEGV, "an unmapped page can be read");
+		sees(probe_read(page) == SIGSEGV, "an unmapped page can be read");
 		return 0;
 	case PROTECT:
 		must_call(mprotect(page, page_size, PROT_READ));
-		must(probe_write(page) == SIGSEGV, "a read-only page can be written");
-		must(page_is(page, 105), "a read-only page has lost its content");
+		sees(probe_write(page) == SIGSEGV, "a read-only page can be written");
+		sees(page_is(page, 105), "a read-only page has lost its content");
 		break;
 	case MAP_OVER:
 		addr = mmap(page, page_size, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
 		must(addr == page, "mmap: %s", strerror(errno));
-		must(page_is(page, 0), "new memory is not empty");
+		sees(page_is(page, 0), "new memory is not empty");
 		page_fill(page, 999);
 		break;
 	case MAP_HOLE:
@@ -223,8 +223,8 @@ static long change(long what, long unused)
 	case MOVE:
 		addr = mremap(page, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED, hole);
 		must(addr == hole, "mremap: %s", strerror(errno));
-		must(page_is(hole, 105), "a page that was moved has another content");
-		must(probe_read(page) == SIGSEGV, "a page that was moved is still there");
+		sees(page_is(hole, 105), "a page that was moved has another content");
+		sees(probe_read(page) == SIGSEGV, "a page that was moved is still there");
 		break;
 	case GROW:
 		must_call(mremap(memory, LENGTH, LENGTH + page_size, 0));
@@ -260,7 +260,7 @@ static long change(long what, long unused)
 	}
 	}
 	for (long n = 0; n < 16; n++)
-		must(n == 5 || page_is(page_at(n * STEP), 100 + n),
+		sees(n == 5 || page_is(page_at(n * STEP), 100 + n),
 		     "page %ld has changed with %s", n, change_name[what]);
 	return 0;
 }
@@ -286,7 +286,7 @@ static void test_leaving(long arg)
 		if (who == 1)
 			continue;
 		for (long n = 0; n < 16; n++)
-			must(ask(who, holds, n * STEP, 100 + n),
+			sees(ask(who, holds, n * STEP, 100 + n),
 			     "page %ld of process %d has changed", n, who);
 		must(!ask(who, writes, 5 * STEP, 0), "process %d may not write any more", who);
 	}
@@ -294,16 +294,16 @@ static void test_leaving(long arg)
 	change(what, 0);
 	for (int who = 2; who <= 3; who++)
 		for (long n = 0; n < 16; n++)
-			must(ask(who, holds, n * STEP, 100 + n),
+			sees(ask(who, holds, n * STEP, 100 + n),
 			     "page %ld of process %d has changed", n, who);
 	ask(2, fill, 7 * STEP, 777);
-	must(ask(3, holds, 7 * STEP, 777), "a write is not seen by who still shares");
+	sees(ask(3, holds, 7 * STEP, 777), "a write is not seen by who still shares");
 	if (what != UNMAP_ALL)
-		must(page_is(page_at(7 * STEP), 777), "a write is not seen by who has left");
+		sees(page_is(page_at(7 * STEP), 777), "a write is not seen by who has left");
 	ask(2, fill, 7 * STEP, 107);
 	/* the last but one leaves too, then the last does */
 	ask(3, change, MAP_HOLE, 0);
-	must(ask(2, holds, 7 * STEP, 107), "the last one has lost a page");
+	sees(ask(2, holds, 7 * STEP, 107), "the last one has lost a page");
 	expect_upper(2, stays, "alone");
 }
 
@@ -314,9 +314,9 @@ static void test_hole_is_private(long arg)
 	begin(ARG_KIND(arg));
 	hole = base + GIGABYTE / 8;
 	ask(1, change, MAP_HOLE, 0);
-	must(probe_read(hole) == SIGSEGV, "the zygote sees a child's private memory");
+	sees(probe_read(hole) == SIGSEGV, "the zygote sees a child's private memory");
 	ask(2, change, MAP_HOLE, 0);
-	must(probe_read(hole) == SIGSEGV, "the zygote sees a child's private memory");
+	sees(probe_read(hole) == SIGSEGV, "the zygote sees a child's private memory");
 	all_intact(1, "after both children have left");
 }
 
@@ -334,7 +334,7 @@ static void test_truncate(long arg)
 	all_hold(3, 5 * STEP, 0, "in a hole");
 	must_call(ftruncate(memory_fd, LENGTH - page_size));
 	for (int who = 0; who <= 2; who++)
-		must(ask(who, reads, last, 0) == SIGBUS,
+		sees(ask(who, reads, last, 0) == SIGBUS,
 		     "process %d can read behind the end of the file", who);
 	must_call(ftruncate(memory_fd, LENGTH));
 	all_hold(3, last, 0, "behind the old end");
@@ -373,13 +373,13 @@ static void test_not_shared(long arg)
 	if (!ARG_ARG(arg)) {
 		page_fill(other, 10);
 		for (int who = 1; who <= 2; who++)
-			must(ask(who, (peer_fn)page_is, (long)other, 9),
+			sees(ask(who, (peer_fn)page_is, (long)other, 9),
 			     "a child sees what the zygote wrote to private memory");
 	}
 	if (ARG_ARG(arg) == 2)
-		must(ask(1, reads, 0, 0) == SIGSEGV, "a child has a region that it should not");
+		sees(ask(1, reads, 0, 0) == SIGSEGV, "a child has a region that it should not");
 	else
-		must(ask(1, holds, 0, 100), "a child does not see shared memory");
+		sees(ask(1, holds, 0, 100), "a child does not see shared memory");
 }
 
 static void test_dontfork_later(long arg)
@@ -388,10 +388,10 @@ static void test_dontfork_later(long arg)
 	/* shared by now; the next child must not have the page */
 	must_call(madvise(memory, page_size, MADV_DONTFORK));
 	spawn(3);
-	must(ask(3, reads, 0, 0) == SIGSEGV, "a child has a region that it should not");
-	must(ask(3, holds, STEP, 101), "a child lacks a region that it should have");
+	sees(ask(3, reads, 0, 0) == SIGSEGV, "a child has a region that it should not");
+	sees(ask(3, holds, STEP, 101), "a child lacks a region that it should have");
 	for (int who = 0; who <= 2; who++)
-		must(ask(who, holds, 0, 100), "process %d has lost a page", who);
+		sees(ask(who, holds, 0, 100), "process %d has lost a page", who);
 }
 
 /* --- accounts ------------------------------------------------------------- */
@@ -463,7 +463,7 @@ static void *toucher(void *arg)
 		long n = rand_r(&seed) % 16;
 		char *page = page_at(n * STEP);
 
-		must(page_is(page, 100 + n), "page %ld has another content", n);
+		sees(page_is(page, 100 + n), "page %ld has another content", n);
 		touch(page_at(rand_r(&seed) % PAGES));
 	}
 	return NULL;
@@ -484,14 +484,14 @@ static long busy(long seed, long rounds)
 		must(pid >= 0, "fork: %s", strerror(errno));
 		if (!pid) {
 			for (long n = 0; n < 16; n++)
-				must(page_is(page_at(n * STEP), 100 + n),
+				sees(page_is(page_at(n * STEP), 100 + n),
 				     "page %ld has another content in a child", n);
 			if (r & 1) {
 				map_at(hole, page_size, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 				page_fill(hole, 4242 + r);
 				touch(page_at(r * STEP));
-				must(page_is(hole, 4242 + r), "private memory has changed");
+				sees(page_is(hole, 4242 + r), "private memory has changed");
 			}
 			_exit(0);
 		}
@@ -501,7 +501,7 @@ static long busy(long seed, long rounds)
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			page_fill(hole, seed + r);
 			sched_yield();
-			must(page_is(hole, seed + r), "private memory has changed");
+			sees(page_is(hole, seed + r), "private memory has changed");
 			must_call(munmap(hole, page_size));
 			break;
 		case 1:
@@ -530,7 +530,7 @@ static void test_race(long arg)
 
 		must_call(fallocate(memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				    off, page_size));
-		must(page_is(page_at(n), 0), "a hole is not empty");
+		sees(page_is(page_at(n), 0), "a hole is not empty");
 	}
 	for (int who = 1; who <= 2; who++)
 		answer(who);

@@ -9,6 +9,7 @@ int race_seconds;
 bool costly;
 struct board *board;
 void (*after_each_case)(void);
+bool all_fatal;
 
 int case_seconds = 300;
 static const char *expected_mode;
@@ -31,17 +32,19 @@ static void verdict(int code, const char *where, const char *fmt, va_list args)
 		dprintf(STDOUT_FILENO, "# [%d] %s%s\n", getpid(), where, text);
 }
 
-void die(const char *file, int line, const char *cond, const char *fmt, ...)
+void die(const char *file, int line, bool fatal, const char *cond, const char *fmt, ...)
 {
 	const char *slash = strrchr(file, '/');
 	char where[64];
 	va_list args;
 
+	/* first: with a verdict this process may be killed at any time */
+	if (fatal)
+		note_fatal("what a process sees is wrong");
 	snprintf(where, sizeof(where), "%s:%d: ", slash ? slash + 1 : file, line);
 	va_start(args, fmt);
 	verdict(KSFT_FAIL, where, fmt, args);
 	va_end(args);
-	/* the lab reads it: a page with wrong content is never a matter of time */
 	if (cond)
 		note("it must be that %s", cond);
 	_exit(KSFT_FAIL);
@@ -66,6 +69,11 @@ void note(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	dprintf(STDOUT_FILENO, "# %s\n", text);
+}
+
+void note_fatal(const char *why)
+{
+	note("FATAL: %s", why);
 }
 
 /* --- running cases -------------------------------------------------------- */
@@ -98,6 +106,8 @@ static bool kernel_complained(void)
 				break;
 			}
 	}
+	if (bad)
+		note_fatal("the kernel complains");
 	return bad;
 }
 
@@ -214,6 +224,7 @@ static int run_one(const struct run *c)
 			snprintf(board->reason, sizeof(board->reason),
 				 "no result after %d seconds", case_seconds);
 			note("%s", board->reason);
+			note_fatal("a case hangs");
 			kill(-pid, SIGKILL);
 			kill(pid, SIGKILL);
 			reap_all(pid);
@@ -221,11 +232,12 @@ static int run_one(const struct run *c)
 		}
 	}
 	if (!reap_all(pid)) {
-		note("a process of this case does not die");
+		note_fatal("a process of this case does not die");
 		return KSFT_FAIL;
 	}
 	if (WIFSIGNALED(status)) {
 		note("killed by signal %d", WTERMSIG(status));
+		note_fatal("an unexpected signal");
 		return KSFT_FAIL;
 	}
 	code = WEXITSTATUS(status);
@@ -334,6 +346,8 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 			after_each_case();
 		if (kernel_complained())
 			code = KSFT_FAIL;
+		if (code == KSFT_FAIL && all_fatal)
+			note_fatal("no failure of this program is excused");
 		if (code == KSFT_SKIP)
 			ksft_test_result_skip("%s: %s\n", runs[i].desc, board->reason);
 		else if (code == KSFT_PASS)

@@ -46,25 +46,34 @@ struct test_case {
 #define ARG_ARG(arg)		((arg) >> 8)
 
 extern void (*after_each_case)(void);	/* in the main process, if set */
+extern bool all_fatal;		/* every failure is fatal; set before run_cases() */
 
 int run_cases(int argc, char **argv, const struct test_case *cases, int n);
 
 /*
- * Both end the process at once. In a peer that ends the whole case, because
- * whoever waits for the peer sees the verdict.
+ * These end the process at once. In a peer that ends the whole case, because
+ * whoever waits for the peer sees the verdict. A failure with @fatal prints
+ * "# FATAL": a passing second run does not excuse it.
  */
-void die(const char *file, int line, const char *cond, const char *fmt, ...)
-	__noreturn __printf(4, 5);
+void die(const char *file, int line, bool fatal, const char *cond, const char *fmt, ...)
+	__noreturn __printf(5, 6);
 void skip(const char *fmt, ...) __noreturn __printf(1, 2);
 
-#define fail(fmt, ...)	die(__FILE__, __LINE__, NULL, fmt, ##__VA_ARGS__)
-#define must(cond, fmt, ...) do {				\
-	if (!(cond))						\
-		die(__FILE__, __LINE__, #cond, fmt, ##__VA_ARGS__);	\
+#define fail(fmt, ...)	die(__FILE__, __LINE__, false, NULL, fmt, ##__VA_ARGS__)
+#define __must(fatal, cond, fmt, ...) do {				\
+	if (!(cond))							\
+		die(__FILE__, __LINE__, fatal, #cond, fmt, ##__VA_ARGS__); \
 	} while (0)
+#define must(cond, fmt, ...)	__must(false, cond, fmt, ##__VA_ARGS__)
+/*
+ * must(), for what a process sees: what memory holds, and whether an access raises
+ * a signal. No load of the host changes that, so its failure is fatal.
+ */
+#define sees(cond, fmt, ...)	__must(true, cond, fmt, ##__VA_ARGS__)
 /* for system calls that never fail on a sane machine */
 #define must_call(expr)	must((long)(expr) != -1, #expr ": %s", strerror(errno))
 
 void note(const char *fmt, ...) __printf(1, 2);
+void note_fatal(const char *why);	/* the lab looks for this line */
 
 #endif

@@ -25,25 +25,25 @@ static void check_want(long who, struct want *w)
 	if (w->acc == NONE || w->acc == BUS) {
 		int expected = w->acc == BUS ? SIGBUS : SIGSEGV;
 
-		must(sig == expected, "process %ld, spot %d at %p: read gives %s, not %s",
+		sees(sig == expected, "process %ld, spot %d at %p: read gives %s, not %s",
 		     who, w->id, w->addr, sig ? strsignal(sig) : "data",
 		     strsignal(expected));
 		return;
 	}
-	must(!sig, "process %ld, spot %d at %p: read gives %s", who, w->id, w->addr,
+	sees(!sig, "process %ld, spot %d at %p: read gives %s", who, w->id, w->addr,
 	     strsignal(sig));
 	if (!page_is(w->addr, w->tag)) {
 		const __u64 *word = (__u64 *)w->addr;
 		bool zero = page_is(w->addr, 0);
 
-		must(w->or_zero && page_is(w->addr, 0),
+		sees(w->or_zero && page_is(w->addr, 0),
 		     "process %ld, spot %d at %p: not tag %u but %s (%llx %llx)", who,
 		     w->id, w->addr, w->tag, zero ? "zeros" : "something else",
 		     (unsigned long long)word[0], (unsigned long long)word[1]);
 	}
 	if (w->acc == READ) {
 		sig = probe_write(w->addr);
-		must(sig == SIGSEGV, "process %ld, spot %d at %p: write gives %s", who,
+		sees(sig == SIGSEGV, "process %ld, spot %d at %p: write gives %s", who,
 		     w->id, w->addr, sig ? strsignal(sig) : "no fault");
 	}
 }

@@ -13,6 +13,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		siglongjmp(probe_jump, sig);
 	dprintf(STDOUT_FILENO, "# [%d] unexpected signal %d (code %d) at %p\n",
 		getpid(), sig, info->si_code, info->si_addr);
+	note_fatal("an unexpected signal");
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
