@@ -165,6 +165,9 @@ bool cohort_region_shareable(struct vm_area_struct *vma);
 int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr);
 void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush);
+void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
+			  unsigned long end);
+void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 
 #ifdef CONFIG_KSM

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: who is charged, and what a process uses.
+ */
+#ifndef _LINUX_COHORT_ACCOUNT_H
+#define _LINUX_COHORT_ACCOUNT_H
+
+#ifndef _LINUX_COHORT_H
+#error "include <linux/cohort.h> instead"
+#endif
+
+#ifdef CONFIG_COHORT
+
+struct mm_struct *__cohort_payer(pmd_t *pmd);
+struct mm_struct *__cohort_filler(pmd_t *pmd, unsigned long nr);
+unsigned int __cohort_users(pmd_t *pmd);
+void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts);
+unsigned long __cohort_borrowed_rss(struct mm_struct *mm);
+unsigned long __cohort_pgtables_bytes(struct mm_struct *mm);
+long __cohort_badness(struct mm_struct *mm);
+bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd);
+
+/**
+ * cohort_payer() - who is charged for the pages of a table
+ * @mm: the process through which the table was reached
+ * @pmd: its entry for the table, or NULL; the table's lock is held
+ *
+ * Return: the owner of a shared table, else @mm (invariant 7). Whoever asks is
+ * about to change the table's counts, so cached ones are dropped.
+ */
+static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
+{
+	if (pmd && unlikely(pmd_cohort(*pmd)))
+		return __cohort_payer(pmd);
+	return mm;
+}
+
+/* The same for a read fault that puts @nr entries into the table. */
+static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
+					      unsigned long nr)
+{
+	if (unlikely(pmd_cohort(*pmd)))
+		return __cohort_filler(pmd, nr);
+	return mm;
+}
+
+/* How many processes use the table; its lock is held. */
+static inline unsigned int cohort_users(pmd_t *pmd)
+{
+	return unlikely(pmd_cohort(*pmd)) ? __cohort_users(pmd) : 1;
+}
+
+/**
+ * cohort_borrowed() - pages mapped through tables that others are charged for
+ * @mm: whose
+ * @counts: NR_MM_COUNTERS counts in pages; added to
+ *
+ * Exact, and takes the lock of each such table: not for the tick.
+ */
+static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+{
+	if (mm_cohort(mm))
+		__cohort_borrowed(mm, counts);
+}
+
+/* The resident pages among them. */
+static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_borrowed_rss(mm) : 0;
+}
+
+/* Page tables that no process is charged for but this one is to answer for. */
+static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
+{
+	return mm_cohort_upper(mm) ? __cohort_pgtables_bytes(mm) : 0;
+}
+
+/*
+ * For the OOM killer: what to add to the pages that @mm is charged for, so that
+ * each user of a table bears an equal part.
+ */
+static inline long cohort_badness(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_badness(mm) : 0;
+}
+
+/*
+ * Is @mm charged for the table? True for one user of each table, so that whoever
+ * walks all mappings of a page can count each once. The table's lock is held.
+ */
+static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+{
+	return !pmd || likely(!pmd_cohort(*pmd)) || __cohort_charged(mm, pmd);
+}
+
+#else /* !CONFIG_COHORT */
+
+static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
+{
+	return mm;
+}
+
+static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
+					      unsigned long nr)
+{
+	return mm;
+}
+
+static inline unsigned int cohort_users(pmd_t *pmd) { return 1; }
+
+static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+{
+}
+
+static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
+{
+	return 0;
+}
+
+static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
+{
+	return 0;
+}
+
+static inline long cohort_badness(struct mm_struct *mm) { return 0; }
+
+static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+{
+	return true;
+}
+
+#endif /* CONFIG_COHORT */
+#endif /* _LINUX_COHORT_ACCOUNT_H */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: fork, and the end of an address space.
+ */
+#ifndef _LINUX_COHORT_FORK_H
+#define _LINUX_COHORT_FORK_H
+
+#ifndef _LINUX_COHORT_H
+#error "include <linux/cohort.h> instead"
+#endif
+
+#ifdef CONFIG_COHORT
+
+/**
+ * struct cohort_fork - a fork on its way through the parent's regions
+ * @sharing: this fork shares tables; all else is only valid then
+ * @shareable: the tables of @prev may be shared
+ * @refused: a region in the table at @base may not
+ * @cow: a region in the table at @base is private memory
+ * @mm: the child
+ * @oldmm: the parent
+ * @prev: the parent's region at hand
+ * @base: below this address all tables are shared or copied
+ */
+struct cohort_fork {
+	bool sharing;
+	bool shareable;
+	bool refused;
+	bool cow;
+	struct mm_struct *mm;
+	struct mm_struct *oldmm;
+	struct vm_area_struct *prev;
+	unsigned long base;
+};
+
+void __cohort_exit_mmap(struct mm_struct *mm);
+void __cohort_fork_failed(struct mm_struct *mm);
+void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
+			 struct mm_struct *oldmm);
+int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
+
+static inline void cohort_exit_mmap(struct mm_struct *mm)
+{
+	if (mm_cohort(mm))
+		__cohort_exit_mmap(mm);
+}
+
+/* A child that will not have all regions; the parent is still locked. */
+static inline void cohort_fork_failed(struct mm_struct *mm)
+{
+	if (mm_cohort_upper(mm))
+		__cohort_fork_failed(mm);
+}
+
+static inline void cohort_fork_begin(struct cohort_fork *cf,
+				     struct mm_struct *mm,
+				     struct mm_struct *oldmm)
+{
+	cf->sharing = false;
+	if (cohort_active())
+		__cohort_fork_begin(cf, mm, oldmm);
+}
+
+static inline bool cohort_forking(struct cohort_fork *cf)
+{
+	return unlikely(cf->sharing);
+}
+
+/* Call for each region of the parent before it is duplicated, then for NULL. */
+static inline int cohort_fork_next(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
+{
+	return cohort_forking(cf) ? __cohort_fork_next(cf, vma) : 0;
+}
+
+/* Is the page table of the region at hand taken care of by the above? */
+static inline bool cohort_fork_copies(struct cohort_fork *cf)
+{
+	return cohort_forking(cf) && cf->shareable;
+}
+
+/* Put the child's region where the iterator has found the parent's. */
+static inline bool cohort_fork_store(struct cohort_fork *cf,
+				     struct vma_iterator *vmi,
+				     struct vm_area_struct *vma)
+{
+	if (!cohort_forking(cf))
+		return false;
+	mas_replace(&vmi->mas, vma);
+	return true;
+}
+
+#else /* !CONFIG_COHORT */
+
+struct cohort_fork { };
+
+static inline void cohort_exit_mmap(struct mm_struct *mm) { }
+static inline void cohort_fork_failed(struct mm_struct *mm) { }
+
+static inline void cohort_fork_begin(struct cohort_fork *cf,
+				     struct mm_struct *mm,
+				     struct mm_struct *oldmm)
+{
+}
+
+static inline int cohort_fork_next(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
+{
+	return 0;
+}
+
+static inline bool cohort_fork_copies(struct cohort_fork *cf) { return false; }
+
+static inline bool cohort_fork_store(struct cohort_fork *cf,
+				     struct vma_iterator *vmi,
+				     struct vm_area_struct *vma)
+{
+	return false;
+}
+
+#endif /* CONFIG_COHORT */
+#endif /* _LINUX_COHORT_FORK_H */

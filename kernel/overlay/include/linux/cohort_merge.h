@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: same-page merging (mm/ksm.c).
+ */
+#ifndef _LINUX_COHORT_MERGE_H
+#define _LINUX_COHORT_MERGE_H
+
+#ifndef _LINUX_COHORT_H
+#error "include <linux/cohort.h> instead"
+#endif
+
+#ifdef CONFIG_COHORT
+
+bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd);
+int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
+			  unsigned long end);
+int __cohort_merge_any(struct mm_struct *mm);
+bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
+			  struct folio *folio);
+
+/* Is a table scanned through @mm? The table's lock is held. */
+static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+{
+	return likely(!pmd_cohort(*pmd)) || __cohort_scans(mm, pmd);
+}
+
+/* A region is to be mergeable, or not any more. Returns 0 or -ENOMEM. */
+static inline int cohort_merge_region(struct vm_area_struct *vma,
+				      unsigned long start, unsigned long end)
+{
+	return mm_cohort(vma->vm_mm) ?
+	       __cohort_merge_region(vma, start, end) : 0;
+}
+
+/* All regions are to be mergeable. Returns 0 or -ENOMEM. */
+static inline int cohort_merge_any(struct mm_struct *mm)
+{
+	return mm_cohort(mm) ? __cohort_merge_any(mm) : 0;
+}
+
+/*
+ * The reverse map has come to a region of another process than the one through
+ * which a page was merged: is the page there? Assumed to be without us. The
+ * region may be anybody's whom the root of the anon_vmas leads to, a member or not.
+ */
+static inline bool cohort_maps_merged(struct vm_area_struct *vma,
+				      unsigned long addr, struct folio *folio)
+{
+	return !cohort_active() || __cohort_maps_merged(vma, addr, folio);
+}
+
+#else /* !CONFIG_COHORT */
+
+static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+{
+	return true;
+}
+
+static inline int cohort_merge_region(struct vm_area_struct *vma,
+				      unsigned long start, unsigned long end)
+{
+	return 0;
+}
+
+static inline int cohort_merge_any(struct mm_struct *mm) { return 0; }
+
+static inline bool cohort_maps_merged(struct vm_area_struct *vma,
+				      unsigned long addr, struct folio *folio)
+{
+	return true;
+}
+
+#endif /* CONFIG_COHORT */
+#endif /* _LINUX_COHORT_MERGE_H */

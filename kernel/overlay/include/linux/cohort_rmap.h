@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: the reverse map, zapping and freeing.
+ */
+#ifndef _LINUX_COHORT_RMAP_H
+#define _LINUX_COHORT_RMAP_H
+
+#ifndef _LINUX_COHORT_H
+#error "include <linux/cohort.h> instead"
+#endif
+
+#ifdef CONFIG_COHORT
+
+bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		unsigned long next, struct zap_details *details);
+void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		     int *rss);
+pte_t __cohort_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			   unsigned long addr, pte_t *ptep);
+void __cohort_list_sharers(pmd_t *pmd);
+void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
+void __cohort_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
+void __cohort_free_table(struct page *page);
+
+/*
+ * The mark of a table that was ever shared. It outlives the sharing, since a
+ * walker that came through a former user's entry may still stand in the table:
+ * such a table is freed in its own way. The bit means "pinned" to Xen PV, where
+ * no table is shared.
+ */
+#define PG_COHORT	PG_owner_priv_1
+
+/* Entries up to @addr were zapped; false if the table is the process's own. */
+static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
+				 unsigned long addr, int *rss)
+{
+	if (likely(!pmd_cohort(*pmd)))
+		return false;
+	__cohort_zapped(tlb, pmd, addr, rss);
+	return true;
+}
+
+/**
+ * cohort_clear_flush() - clear an entry and flush all who may know it
+ * @vma: the region through which the reverse map came
+ * @pmd: the entry above; the lock of the table is held
+ * @addr: the address
+ * @ptep: the entry
+ *
+ * The users of a shared table, this process among them, are flushed at once
+ * (invariant 4).
+ *
+ * Return: the entry as it was.
+ */
+static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep)
+{
+	if (unlikely(pmd_cohort(*pmd)))
+		return __cohort_clear_flush(vma->vm_mm, pmd, addr, ptep);
+	return ptep_clear_flush(vma, addr, ptep);
+}
+
+/* A swap entry enters the table: swapoff must find every sharer. */
+static inline void cohort_list_sharers(pmd_t *pmd)
+{
+	if (pmd && unlikely(pmd_cohort(*pmd)))
+		__cohort_list_sharers(pmd);
+}
+
+/* A table is given to the gather; false if it was never shared. */
+static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_pte_free_tlb(tlb, page);
+	return true;
+}
+
+static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_pmd_free_tlb(tlb, page);
+	return true;
+}
+
+/* A table of any level may go; false if it is to be freed at once. */
+static inline bool cohort_free_table(struct page *page)
+{
+	if (likely(!test_bit(PG_COHORT, &page->flags)))
+		return false;
+	__cohort_free_table(page);
+	return true;
+}
+
+#else /* !CONFIG_COHORT */
+
+static inline bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd,
+			      unsigned long addr, unsigned long next,
+			      struct zap_details *details)
+{
+	return false;
+}
+
+static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
+				 unsigned long addr, int *rss)
+{
+	return false;
+}
+
+#ifdef CONFIG_MMU
+static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep)
+{
+	return ptep_clear_flush(vma, addr, ptep);
+}
+#endif
+
+static inline void cohort_list_sharers(pmd_t *pmd) { }
+
+static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	return false;
+}
+
+static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
+				       struct page *page)
+{
+	return false;
+}
+
+static inline bool cohort_free_table(struct page *page) { return false; }
+
+#endif /* CONFIG_COHORT */
+#endif /* _LINUX_COHORT_RMAP_H */
