@@ -11,14 +11,14 @@
 
 #ifdef CONFIG_COHORT
 
-struct mm_struct *__cohort_payer(pmd_t *pmd);
-struct mm_struct *__cohort_filler(pmd_t *pmd, unsigned long nr);
-unsigned int __cohort_users(pmd_t *pmd);
-void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts);
-unsigned long __cohort_borrowed_rss(struct mm_struct *mm);
-unsigned long __cohort_pgtables_bytes(struct mm_struct *mm);
-long __cohort_badness(struct mm_struct *mm);
-bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd);
+struct mm_struct *cohort_do_payer(pmd_t *pmd);
+struct mm_struct *cohort_do_filler(pmd_t *pmd, unsigned long nr);
+unsigned int cohort_do_users(pmd_t *pmd);
+void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts);
+unsigned long cohort_do_borrowed_rss(struct mm_struct *mm);
+unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm);
+long cohort_do_badness(struct mm_struct *mm);
+bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd);
 
 /**
  * cohort_payer() - who is charged for the pages of a table
@@ -31,7 +31,7 @@ bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd);
 static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 {
 	if (pmd && unlikely(pmd_cohort(*pmd)))
-		return __cohort_payer(pmd);
+		return cohort_do_payer(pmd);
 	return mm;
 }
 
@@ -40,14 +40,14 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 					      unsigned long nr)
 {
 	if (unlikely(pmd_cohort(*pmd)))
-		return __cohort_filler(pmd, nr);
+		return cohort_do_filler(pmd, nr);
 	return mm;
 }
 
 /* How many processes use the table; its lock is held. */
 static inline unsigned int cohort_users(pmd_t *pmd)
 {
-	return unlikely(pmd_cohort(*pmd)) ? __cohort_users(pmd) : 1;
+	return unlikely(pmd_cohort(*pmd)) ? cohort_do_users(pmd) : 1;
 }
 
 /**
@@ -60,19 +60,19 @@ static inline unsigned int cohort_users(pmd_t *pmd)
 static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
 	if (mm_cohort(mm))
-		__cohort_borrowed(mm, counts);
+		cohort_do_borrowed(mm, counts);
 }
 
 /* The resident pages among them. */
 static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
 {
-	return mm_cohort(mm) ? __cohort_borrowed_rss(mm) : 0;
+	return mm_cohort(mm) ? cohort_do_borrowed_rss(mm) : 0;
 }
 
 /* Page tables that no process is charged for but this one is to answer for. */
 static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
 {
-	return mm_cohort_upper(mm) ? __cohort_pgtables_bytes(mm) : 0;
+	return mm_cohort_upper(mm) ? cohort_do_pgtables_bytes(mm) : 0;
 }
 
 /*
@@ -81,7 +81,7 @@ static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
  */
 static inline long cohort_badness(struct mm_struct *mm)
 {
-	return mm_cohort(mm) ? __cohort_badness(mm) : 0;
+	return mm_cohort(mm) ? cohort_do_badness(mm) : 0;
 }
 
 /*
@@ -90,7 +90,7 @@ static inline long cohort_badness(struct mm_struct *mm)
  */
 static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 {
-	return !pmd || likely(!pmd_cohort(*pmd)) || __cohort_charged(mm, pmd);
+	return !pmd || likely(!pmd_cohort(*pmd)) || cohort_do_charged(mm, pmd);
 }
 
 #else /* !CONFIG_COHORT */

@@ -14,10 +14,10 @@
 vm_fault_t cohort_fault(struct vm_fault *vmf);
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
 bool cohort_gup_fast(unsigned int flags);
-bool __cohort_maps_old(struct vm_fault *vmf, unsigned long addr,
-		       unsigned int nr);
-bool __cohort_install(pmd_t *pmd, pgtable_t *pte);
-bool __cohort_pmd_shared(pmd_t *pmd);
+bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
+			unsigned int nr);
+bool cohort_do_install(pmd_t *pmd, pgtable_t *pte);
+bool cohort_do_pmd_shared(pmd_t *pmd);
 
 /* Takes pointers, so that nothing is loaded before the branch, for each page. */
 static inline bool cohort_maps_old(struct vm_area_struct *vma,
@@ -25,20 +25,20 @@ static inline bool cohort_maps_old(struct vm_area_struct *vma,
 				   unsigned int nr)
 {
 	return cohort_active() && cohort_member(vma->vm_mm) &&
-	       __cohort_maps_old(vmf, addr, nr);
+	       cohort_do_maps_old(vmf, addr, nr);
 }
 
 /* Put a new table in an empty entry; false if it lies in a table of @mm's own. */
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 				  pgtable_t *pte)
 {
-	return mm_cohort_upper(mm) && __cohort_install(pmd, pte);
+	return mm_cohort_upper(mm) && cohort_do_install(pmd, pte);
 }
 
 /* Does the entry lie in a shared table, in which no huge page is mapped? */
 static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
 {
-	return mm_cohort_upper(mm) && __cohort_pmd_shared(pmd);
+	return mm_cohort_upper(mm) && cohort_do_pmd_shared(pmd);
 }
 
 #else /* !CONFIG_COHORT */

@@ -33,23 +33,23 @@ struct cohort_fork {
 	unsigned long base;
 };
 
-void __cohort_exit_mmap(struct mm_struct *mm);
-void __cohort_fork_failed(struct mm_struct *mm);
-void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
-			 struct mm_struct *oldmm);
-int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
+void cohort_do_exit_mmap(struct mm_struct *mm);
+void cohort_do_fork_failed(struct mm_struct *mm);
+void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
+			  struct mm_struct *oldmm);
+int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
 {
 	if (mm_cohort(mm))
-		__cohort_exit_mmap(mm);
+		cohort_do_exit_mmap(mm);
 }
 
 /* A child that will not have all regions; the parent is still locked. */
 static inline void cohort_fork_failed(struct mm_struct *mm)
 {
 	if (mm_cohort_upper(mm))
-		__cohort_fork_failed(mm);
+		cohort_do_fork_failed(mm);
 }
 
 static inline void cohort_fork_begin(struct cohort_fork *cf,
@@ -58,7 +58,7 @@ static inline void cohort_fork_begin(struct cohort_fork *cf,
 {
 	cf->sharing = false;
 	if (cohort_active())
-		__cohort_fork_begin(cf, mm, oldmm);
+		cohort_do_fork_begin(cf, mm, oldmm);
 }
 
 static inline bool cohort_forking(struct cohort_fork *cf)
@@ -70,7 +70,7 @@ static inline bool cohort_forking(struct cohort_fork *cf)
 static inline int cohort_fork_next(struct cohort_fork *cf,
 				   struct vm_area_struct *vma)
 {
-	return cohort_forking(cf) ? __cohort_fork_next(cf, vma) : 0;
+	return cohort_forking(cf) ? cohort_do_fork_next(cf, vma) : 0;
 }
 
 /* Is the page table of the region at hand taken care of by the above? */

@@ -14,10 +14,10 @@ struct cred;
 
 #ifdef CONFIG_COHORT
 
-int __cohort_fork_namespaces(struct mm_struct *mm, unsigned long flags);
-void __cohort_new_creds(struct mm_struct *mm, const struct cred *old,
-			const struct cred *new);
-void __cohort_new_namespaces(struct mm_struct *mm);
+int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags);
+void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
+			 const struct cred *new);
+void cohort_do_new_namespaces(struct mm_struct *mm);
 
 static inline bool cohort_ids_matter(struct mm_struct *mm)
 {
@@ -28,7 +28,7 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 static inline int cohort_fork_namespaces(struct mm_struct *mm,
 					 unsigned long flags)
 {
-	return cohort_ids_matter(mm) ? __cohort_fork_namespaces(mm, flags) : 0;
+	return cohort_ids_matter(mm) ? cohort_do_fork_namespaces(mm, flags) : 0;
 }
 
 /* The calling process gets other credentials. Cannot fail. */
@@ -37,14 +37,14 @@ static inline void cohort_new_creds(struct mm_struct *mm,
 				    const struct cred *new)
 {
 	if (cohort_ids_matter(mm))
-		__cohort_new_creds(mm, old, new);
+		cohort_do_new_creds(mm, old, new);
 }
 
 /* The calling process enters other namespaces. Cannot fail. */
 static inline void cohort_new_namespaces(struct mm_struct *mm)
 {
 	if (cohort_ids_matter(mm))
-		__cohort_new_namespaces(mm);
+		cohort_do_new_namespaces(mm);
 }
 
 /* exec gives more rights: nothing of what the caller asked for is inherited. */

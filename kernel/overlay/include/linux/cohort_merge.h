@@ -11,17 +11,17 @@
 
 #ifdef CONFIG_COHORT
 
-bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd);
-int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
-			  unsigned long end);
-int __cohort_merge_any(struct mm_struct *mm);
-bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
-			  struct folio *folio);
+bool cohort_do_scans(struct mm_struct *mm, pmd_t *pmd);
+int cohort_do_merge_region(struct vm_area_struct *vma, unsigned long start,
+			   unsigned long end);
+int cohort_do_merge_any(struct mm_struct *mm);
+bool cohort_do_maps_merged(struct vm_area_struct *vma, unsigned long addr,
+			   struct folio *folio);
 
 /* Is a table scanned through @mm? The table's lock is held. */
 static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 {
-	return likely(!pmd_cohort(*pmd)) || __cohort_scans(mm, pmd);
+	return likely(!pmd_cohort(*pmd)) || cohort_do_scans(mm, pmd);
 }
 
 /* A region is to be mergeable, or not any more. Returns 0 or -ENOMEM. */
@@ -29,13 +29,13 @@ static inline int cohort_merge_region(struct vm_area_struct *vma,
 				      unsigned long start, unsigned long end)
 {
 	return mm_cohort(vma->vm_mm) ?
-	       __cohort_merge_region(vma, start, end) : 0;
+	       cohort_do_merge_region(vma, start, end) : 0;
 }
 
 /* All regions are to be mergeable. Returns 0 or -ENOMEM. */
 static inline int cohort_merge_any(struct mm_struct *mm)
 {
-	return mm_cohort(mm) ? __cohort_merge_any(mm) : 0;
+	return mm_cohort(mm) ? cohort_do_merge_any(mm) : 0;
 }
 
 /*
@@ -46,7 +46,7 @@ static inline int cohort_merge_any(struct mm_struct *mm)
 static inline bool cohort_maps_merged(struct vm_area_struct *vma,
 				      unsigned long addr, struct folio *folio)
 {
-	return !cohort_active() || __cohort_maps_merged(vma, addr, folio);
+	return !cohort_active() || cohort_do_maps_merged(vma, addr, folio);
 }
 
 #else /* !CONFIG_COHORT */

@@ -13,14 +13,14 @@
 
 bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		unsigned long next, struct zap_details *details);
-void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
-		     int *rss);
-pte_t __cohort_clear_flush(struct mm_struct *mm, pmd_t *pmd,
-			   unsigned long addr, pte_t *ptep);
-void __cohort_list_sharers(pmd_t *pmd);
-void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
-void __cohort_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
-void __cohort_free_table(struct page *page);
+void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		      int *rss);
+pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			    unsigned long addr, pte_t *ptep);
+void cohort_do_list_sharers(pmd_t *pmd);
+void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
+void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
+void cohort_do_free_table(struct page *page);
 
 /*
  * The mark of a table that was ever shared. It outlives the sharing, since a
@@ -36,7 +36,7 @@ static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 {
 	if (likely(!pmd_cohort(*pmd)))
 		return false;
-	__cohort_zapped(tlb, pmd, addr, rss);
+	cohort_do_zapped(tlb, pmd, addr, rss);
 	return true;
 }
 
@@ -56,7 +56,7 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 				       unsigned long addr, pte_t *ptep)
 {
 	if (unlikely(pmd_cohort(*pmd)))
-		return __cohort_clear_flush(vma->vm_mm, pmd, addr, ptep);
+		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep);
 	return ptep_clear_flush(vma, addr, ptep);
 }
 
@@ -64,7 +64,7 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 static inline void cohort_list_sharers(pmd_t *pmd)
 {
 	if (pmd && unlikely(pmd_cohort(*pmd)))
-		__cohort_list_sharers(pmd);
+		cohort_do_list_sharers(pmd);
 }
 
 /* A table is given to the gather; false if it was never shared. */
@@ -73,7 +73,7 @@ static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
 {
 	if (likely(!test_bit(PG_COHORT, &page->flags)))
 		return false;
-	__cohort_pte_free_tlb(tlb, page);
+	cohort_do_pte_free_tlb(tlb, page);
 	return true;
 }
 
@@ -82,7 +82,7 @@ static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
 {
 	if (likely(!test_bit(PG_COHORT, &page->flags)))
 		return false;
-	__cohort_pmd_free_tlb(tlb, page);
+	cohort_do_pmd_free_tlb(tlb, page);
 	return true;
 }
 
@@ -91,7 +91,7 @@ static inline bool cohort_free_table(struct page *page)
 {
 	if (likely(!test_bit(PG_COHORT, &page->flags)))
 		return false;
-	__cohort_free_table(page);
+	cohort_do_free_table(page);
 	return true;
 }
 

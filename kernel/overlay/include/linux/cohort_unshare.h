@@ -11,17 +11,17 @@
 
 #ifdef CONFIG_COHORT
 
-int __cohort_unshare_tables(struct mm_struct *mm, unsigned long start,
+int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
+			     unsigned long end, enum cohort_cause cause);
+int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause);
-int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
-			   unsigned long end, enum cohort_cause cause);
-int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
-			   unsigned long end, enum cohort_cause cause);
-int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
-			     unsigned long end);
-int __cohort_madvise(struct mm_struct *mm, unsigned long start,
-		     unsigned long end, int behavior);
-int __cohort_leave_timens(struct mm_struct *mm);
+int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause);
+int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
+			      unsigned long end);
+int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
+		      unsigned long end, int behavior);
+int cohort_do_leave_timens(struct mm_struct *mm);
 
 /**
  * cohort_unshare_tables() - give a process its own last-level tables in a range
@@ -40,8 +40,8 @@ static inline int cohort_unshare_tables(struct mm_struct *mm,
 					unsigned long start, unsigned long end,
 					enum cohort_cause cause)
 {
-	return mm_cohort(mm) ? __cohort_unshare_tables(mm, start, end, cause) :
-			       0;
+	return mm_cohort(mm) ?
+	       cohort_do_unshare_tables(mm, start, end, cause) : 0;
 }
 
 /**
@@ -59,7 +59,8 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	return mm_cohort(mm) ? __cohort_unshare_range(mm, start, end, cause) : 0;
+	return mm_cohort(mm) ?
+	       cohort_do_unshare_range(mm, start, end, cause) : 0;
 }
 
 /**
@@ -79,7 +80,8 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	return mm_cohort(mm) ? __cohort_unshare_edges(mm, start, end, cause) : 0;
+	return mm_cohort(mm) ?
+	       cohort_do_unshare_edges(mm, start, end, cause) : 0;
 }
 
 /**
@@ -95,7 +97,7 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 static inline int cohort_unshare_partial(struct mm_struct *mm,
 					 unsigned long start, unsigned long end)
 {
-	return mm_cohort(mm) ? __cohort_unshare_partial(mm, start, end) : 0;
+	return mm_cohort(mm) ? cohort_do_unshare_partial(mm, start, end) : 0;
 }
 
 /* Advice is to come. Returns 0 or -EINTR. */
@@ -103,13 +105,13 @@ static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
 				 unsigned long end, int behavior)
 {
 	return mm_cohort_upper(mm) ?
-	       __cohort_madvise(mm, start, end, behavior) : 0;
+	       cohort_do_madvise(mm, start, end, behavior) : 0;
 }
 
 /* The process is to change its time namespace. Returns 0 or -ENOMEM. */
 static inline int cohort_leave_timens(struct mm_struct *mm)
 {
-	return mm && mm_cohort(mm) ? __cohort_leave_timens(mm) : 0;
+	return mm && mm_cohort(mm) ? cohort_do_leave_timens(mm) : 0;
 }
 
 #else /* !CONFIG_COHORT */

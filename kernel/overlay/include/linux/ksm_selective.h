@@ -29,32 +29,32 @@ static inline bool ksm_selective(void)
 	       READ_ONCE(ksm_selective_on);
 }
 
-void __ksm_selective_frozen(void);
-void __ksm_selective_oom(struct task_struct *task);
+void ksm_selective_do_frozen(void);
+void ksm_selective_do_oom(struct task_struct *task);
 int ksm_selective_set_written(struct task_struct *task, bool dormant);
 bool ksm_selective_written(struct mm_struct *mm);
 extern const struct file_operations proc_ksm_dormant_operations;
-void __ksm_selective_stat(struct seq_file *m, struct mm_struct *mm);
+void ksm_selective_do_stat(struct seq_file *m, struct mm_struct *mm);
 
 /* The current task may have entered or left the freezer. */
 static inline void ksm_selective_frozen(void)
 {
 	if (ksm_selective())
-		__ksm_selective_frozen();
+		ksm_selective_do_frozen();
 }
 
 /* oom_score_adj of a process has been written, or it has other memory now. */
 static inline void ksm_selective_oom(struct task_struct *task)
 {
 	if (ksm_selective())
-		__ksm_selective_oom(task);
+		ksm_selective_do_oom(task);
 }
 
 /* More lines for /proc/PID/ksm_stat. */
 static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
 {
 	if (ksm_selective())
-		__ksm_selective_stat(m, mm);
+		ksm_selective_do_stat(m, mm);
 }
 
 #else

@@ -58,31 +58,19 @@ static inline unsigned long region_orders(vm_flags_t flags)
 	return GENMASK(region_order(flags), 0);
 }
 
-bool __region_order_advice(int advice);
-int __region_order_madvise(struct vm_area_struct *vma, int advice,
-			   unsigned long *vm_flags);
-vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
-				  vm_flags_t vm_flags);
-gfp_t __region_order_gfp(vm_flags_t flags);
-bool __region_order_wait(struct vm_fault *vmf, int order);
-void __region_order_got(vm_flags_t flags, int order);
-bool __region_order_copy(struct vm_fault *vmf, struct folio *folio);
-bool __region_order_copy_pmd(struct vm_fault *vmf);
-void __region_order_show(struct seq_file *m, vm_flags_t flags);
+bool region_order_advice(int advice);
+int region_order_madvise(struct vm_area_struct *vma, int advice,
+			 unsigned long *vm_flags);
+vm_flags_t region_order_do_default(struct mm_struct *mm, unsigned long kind,
+				   vm_flags_t vm_flags);
+gfp_t region_order_do_gfp(vm_flags_t flags);
+bool region_order_do_wait(struct vm_fault *vmf, int order);
+void region_order_do_got(vm_flags_t flags, int order);
+bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio);
+bool region_order_do_copy_pmd(struct vm_fault *vmf);
+void region_order_do_show(struct seq_file *m, vm_flags_t flags);
 long region_order_prctl_set(unsigned long kinds, unsigned long advice);
 long region_order_prctl_get(unsigned long kind);
-
-/* Is that advice of this option's, and may it be given? */
-static inline bool region_order_advice(int advice)
-{
-	return __region_order_advice(advice);
-}
-
-static inline int region_order_madvise(struct vm_area_struct *vma, int advice,
-				       unsigned long *vm_flags)
-{
-	return __region_order_madvise(vma, advice, vm_flags);
-}
 
 /* Children and programs executed keep what the process asked for. */
 static inline void region_order_mm_init(struct mm_struct *mm,
@@ -106,7 +94,7 @@ static inline vm_flags_t region_order_default(struct mm_struct *mm,
 {
 	if (!region_order_active() || likely(!mm->region_orders))
 		return vm_flags;
-	return __region_order_default(mm, kind, vm_flags);
+	return region_order_do_default(mm, kind, vm_flags);
 }
 
 /* A region's order takes the place of other rules: true if it has one. */
@@ -122,7 +110,7 @@ static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
 static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 {
 	if (vma && region_has_order(vma->vm_flags))
-		return __region_order_gfp(vma->vm_flags);
+		return region_order_do_gfp(vma->vm_flags);
 	return 0;
 }
 
@@ -142,7 +130,7 @@ static inline bool region_order_wait(struct vm_area_struct *vma,
 {
 	return region_order_active() &&
 	       unlikely(vma->vm_flags & VM_ORDER_WAIT) &&
-	       __region_order_wait(vmf, order);
+	       region_order_do_wait(vmf, order);
 }
 
 #define REGION_ORDER_RETRY	ERR_PTR(-ERESTARTNOINTR)
@@ -156,7 +144,7 @@ static inline vm_fault_t region_order_error(struct folio *folio)
 static inline void region_order_got(struct vm_area_struct *vma, int order)
 {
 	if (region_has_order(vma->vm_flags))
-		__region_order_got(vma->vm_flags, order);
+		region_order_do_got(vma->vm_flags, order);
 }
 
 /*
@@ -168,7 +156,7 @@ static inline bool region_order_copy(struct vm_area_struct *vma,
 {
 	return region_order_active() &&
 	       unlikely(vma->vm_flags & VM_ORDER_COPY) && folio &&
-	       __region_order_copy(vmf, folio);
+	       region_order_do_copy(vmf, folio);
 }
 
 /* The same for what a PMD maps. */
@@ -177,14 +165,14 @@ static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
 {
 	return region_order_active() &&
 	       unlikely(vma->vm_flags & VM_ORDER_COPY) &&
-	       __region_order_copy_pmd(vmf);
+	       region_order_do_copy_pmd(vmf);
 }
 
 static inline void region_order_show(struct seq_file *m,
 				     struct vm_area_struct *vma)
 {
 	if (region_has_order(vma->vm_flags))
-		__region_order_show(m, vma->vm_flags);
+		region_order_do_show(m, vma->vm_flags);
 }
 
 #else /* !CONFIG_REGION_ORDER */

@@ -41,12 +41,12 @@ void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
 		cohort_count_entry(ptep_get(ptep + i), counts);
 }
 
-/* Bring @ct->counts up to date. The table's lock is held. */
+/* Bring @ct->counts up to date. cohort_table_lock(@ct) is held. */
 void __cohort_count(struct cohort_table *ct)
 {
 	int i;
 
-	if (ct->upper) {
+	if (ct->is_upper) {
 		for (i = 0; i < NR_MM_COUNTERS; i++)
 			ct->counts[i] = get_mm_counter_sum(ct->owner, i);
 		return;
@@ -58,7 +58,7 @@ void __cohort_count(struct cohort_table *ct)
 	ct->counted = true;
 }
 
-struct mm_struct *__cohort_payer(pmd_t *pmd)
+struct mm_struct *cohort_do_payer(pmd_t *pmd)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 
@@ -66,13 +66,13 @@ struct mm_struct *__cohort_payer(pmd_t *pmd)
 	return ct->owner;
 }
 
-struct mm_struct *__cohort_filler(pmd_t *pmd, unsigned long nr)
+struct mm_struct *cohort_do_filler(pmd_t *pmd, unsigned long nr)
 {
 	count_vm_events(COHORT_FAULT_FILLED, nr);
-	return __cohort_payer(pmd);
+	return cohort_do_payer(pmd);
 }
 
-unsigned int __cohort_users(pmd_t *pmd)
+unsigned int cohort_do_users(pmd_t *pmd)
 {
 	return READ_ONCE(cohort_ptdesc(*pmd)->pt_cohort->users);
 }
@@ -84,17 +84,17 @@ static bool is_first(struct cohort_table *ct, struct mm_struct *mm)
 				in_table)->mm == mm;
 }
 
-bool __cohort_charged(struct mm_struct *mm, pmd_t *pmd)
+bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	bool first;
 
-	if (!ct->upper)
+	if (!ct->is_upper)
 		return ct->owner == mm;
 	/* Charged to an account of its own: any one user will do. */
-	spin_lock(&ct->lock);
+	spin_lock(&ct->upper_lock);
 	first = is_first(ct, mm);
-	spin_unlock(&ct->lock);
+	spin_unlock(&ct->upper_lock);
 	return first;
 }
 
@@ -142,16 +142,16 @@ static void add_borrowed(struct cohort_table *ct, struct mm_struct *mm,
 		counts[i] += ct->counts[i];
 }
 
-void __cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
 	walk_tables(mm, add_borrowed, counts);
 }
 
-unsigned long __cohort_borrowed_rss(struct mm_struct *mm)
+unsigned long cohort_do_borrowed_rss(struct mm_struct *mm)
 {
 	unsigned long counts[NR_MM_COUNTERS] = {};
 
-	__cohort_borrowed(mm, counts);
+	cohort_do_borrowed(mm, counts);
 	return counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
 	       counts[MM_SHMEMPAGES];
 }
@@ -164,14 +164,14 @@ static void add_part(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		sum += ct->counts[i];
-	if (ct->upper)
+	if (ct->is_upper)
 		sum += mm_pgtables_bytes(ct->owner) / PAGE_SIZE;
 	*points += sum / ct->users;
 	if (ct->owner == mm)
 		*points -= sum;
 }
 
-long __cohort_badness(struct mm_struct *mm)
+long cohort_do_badness(struct mm_struct *mm)
 {
 	long points = 0;
 
@@ -183,7 +183,7 @@ static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 {
 	unsigned long *bytes = arg;
 
-	if (ct->upper && is_first(ct, mm))
+	if (ct->is_upper && is_first(ct, mm))
 		*bytes += mm_pgtables_bytes(ct->owner);
 }
 
@@ -191,7 +191,7 @@ static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
  * For a PMD table, and the tables in it, the first of its users answers, so that
  * the sum over all processes is right.
  */
-unsigned long __cohort_pgtables_bytes(struct mm_struct *mm)
+unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm)
 {
 	unsigned long bytes = 0;
 
@@ -210,13 +210,13 @@ static void add_table(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 
 	if (ct->users < 2)
 		return;
-	if (ct->upper) {
+	if (ct->is_upper) {
 		/* All but the PMD table itself. */
 		nr = mm_pgtables_bytes(ct->owner) / PAGE_SIZE - 1;
 		tables->upper++;
 	}
 	tables->shared += nr;
-	if (ct->upper ? is_first(ct, mm) : ct->owner == mm)
+	if (ct->is_upper ? is_first(ct, mm) : ct->owner == mm)
 		tables->owned += nr;
 }
 
@@ -246,7 +246,7 @@ void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
  * which swapoff must find it; the last swapoff has emptied the list. T's lock
  * is held.
  */
-void __cohort_list_sharers(pmd_t *pmd)
+void cohort_do_list_sharers(pmd_t *pmd)
 {
 #ifdef CONFIG_SWAP
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;

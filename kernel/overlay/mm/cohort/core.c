@@ -15,7 +15,7 @@
  *
  * One exception saves a flush a table at exit: a process without threads left
  * flushes once before it leaves its tables. Nothing can bring its translations
- * back to a TLB after that, see __cohort_exit_mmap().
+ * back to a TLB after that, see cohort_do_exit_mmap().
  *
  * Lock order: mmap_lock, VMA lock, folio lock, i_mmap_rwsem, anon_vma lock, the
  * entry's lock (pmd_lock), T's lock, then mm->cohort.lock and mmlist_lock. No
@@ -91,7 +91,7 @@ struct cohort_table *cohort_table_alloc(void)
 	if (!ct)
 		return NULL;
 	ct->users = 0;
-	ct->upper = false;
+	ct->is_upper = false;
 	ct->counted = false;
 	ct->copied = false;
 	ct->scanned = NULL;
@@ -145,7 +145,7 @@ void cohort_mm_init(struct mm_struct *mm)
 	}
 }
 
-/* T's lock is held. */
+/* The process's use of a table, whose lock is held; NULL if it has none. */
 struct cohort_sharer *__cohort_find(struct cohort_table *ct,
 				    struct mm_struct *mm)
 {
@@ -273,7 +273,7 @@ void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
 
 		if (sharers[i]->mm != mm)
 			continue;
-		if (sharers[i]->table->upper)
+		if (sharers[i]->table->is_upper)
 			list = &mm->cohort.uppers;
 		list_add_rcu(&sharers[i]->in_mm, list);
 		joined++;
@@ -322,7 +322,7 @@ static void hand_over(struct cohort_table *ct)
  * @sharer: the process, not the last user; its entry is turned away already
  *
  * The process's TLB must be flushed before T's lock is dropped, or before this
- * in the case of __cohort_exit_mmap() (invariant 5).
+ * in the case of cohort_do_exit_mmap() (invariant 5).
  */
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
@@ -405,13 +405,13 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 }
 
 /**
- * __cohort_exit_mmap() - a process without threads leaves all its tables
+ * cohort_do_exit_mmap() - a process without threads leaves all its tables
  * @mm: nobody will run on it any more (mm_users is 0)
  *
  * Before the regions are unlinked from the reverse map (invariant 5). The OOM
  * reaper may run at the same time; it passes over shared tables.
  */
-void __cohort_exit_mmap(struct mm_struct *mm)
+void cohort_do_exit_mmap(struct mm_struct *mm)
 {
 	struct cohort_sharer *sharer;
 	struct cohort_locked l;
@@ -526,10 +526,10 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
  * T's lock is dropped (invariant 4), if there was any that a TLB may hold, and
  * the owner's account changes. The gather knows what it has cleared.
  */
-void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
-		     int *rss)
+void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
+		      int *rss)
 {
-	struct mm_struct *payer = __cohort_payer(pmd);
+	struct mm_struct *payer = cohort_do_payer(pmd);
 	unsigned long base = (addr - 1) & PMD_MASK;
 	int i;
 
@@ -541,7 +541,7 @@ void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 }
 
 /**
- * __cohort_pte_free_tlb() - free an empty table that was shared once
+ * cohort_do_pte_free_tlb() - free an empty table that was shared once
  * @tlb: the gather of its last user
  * @page: the table
  *
@@ -550,7 +550,7 @@ void __cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
  * lock and destructor wait for RCU on every configuration, bare metal included
  * (where x86 frees tables without RCU).
  */
-void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
+void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
 	paravirt_release_pte(page_to_pfn(page));
 	tlb_remove_table(tlb, page);
@@ -560,11 +560,11 @@ void __cohort_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 #define COHORT_WAS_UPPER	((struct cohort_table *)1UL)
 
 /**
- * __cohort_pmd_free_tlb() - the same for an empty PMD table
+ * cohort_do_pmd_free_tlb() - the same for an empty PMD table
  * @tlb: the gather of its last user
  * @page: the table
  */
-void __cohort_pmd_free_tlb(struct mmu_gather *tlb, struct page *page)
+void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
 	paravirt_release_pmd(page_to_pfn(page));
 	page_ptdesc(page)->pt_cohort = COHORT_WAS_UPPER;
@@ -586,10 +586,10 @@ static void free_table_rcu(struct rcu_head *head)
 }
 
 /**
- * __cohort_free_table() - the gather has flushed, the table may go
+ * cohort_do_free_table() - the gather has flushed, the table may go
  * @page: a table that was shared once
  */
-void __cohort_free_table(struct page *page)
+void cohort_do_free_table(struct page *page)
 {
 	struct ptdesc *pt = page_ptdesc(page);
 

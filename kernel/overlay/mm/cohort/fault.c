@@ -70,15 +70,15 @@ vm_fault_t cohort_fault(struct vm_fault *vmf)
 }
 
 /**
- * __cohort_maps_old() - are pages mapped old that lie beside the one faulted for?
+ * cohort_do_maps_old() - are pages mapped old that lie beside the one faulted for?
  * @vmf: the fault, in an address space that has shared tables, or will
  * @addr: the first page to be mapped
  * @nr: how many
  *
  * cohort_pte_wanted() has to tell what was used from what lay beside it.
  */
-bool __cohort_maps_old(struct vm_fault *vmf, unsigned long addr,
-		       unsigned int nr)
+bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
+			unsigned int nr)
 {
 	return !in_range(vmf->address, addr, nr * PAGE_SIZE);
 }

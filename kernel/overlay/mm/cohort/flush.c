@@ -43,12 +43,15 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 	put_cpu_ptr(&flush_batch);
 }
 
-/* The lock of the last-level table is held. Invariant 4. */
+/*
+ * Flush a range for all users of the table under @pmd, whose own lock (that of
+ * the last-level table) is held: invariant 4.
+ */
 void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 
-	if (!ct->upper) {
+	if (!ct->is_upper) {
 		flush_sharers(ct, start, end);
 		return;
 	}
@@ -57,13 +60,13 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 	 * list yet will find the entries as they are now.
 	 */
 	smp_mb();
-	spin_lock(&ct->lock);
+	spin_lock(&ct->upper_lock);
 	flush_sharers(ct, start, end);
-	spin_unlock(&ct->lock);
+	spin_unlock(&ct->upper_lock);
 }
 
-pte_t __cohort_clear_flush(struct mm_struct *mm, pmd_t *pmd,
-			   unsigned long addr, pte_t *ptep)
+pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			    unsigned long addr, pte_t *ptep)
 {
 	pte_t pte = ptep_get_and_clear(mm, addr, ptep);
 

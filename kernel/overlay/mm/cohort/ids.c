@@ -44,7 +44,7 @@ static void leave_or_die(struct mm_struct *mm)
 		force_fatal_sig(SIGKILL);
 }
 
-int __cohort_fork_namespaces(struct mm_struct *mm, unsigned long flags)
+int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 {
 	struct nsproxy *ns = current->nsproxy;
 
@@ -58,15 +58,15 @@ int __cohort_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 	return leave_all(mm);
 }
 
-void __cohort_new_creds(struct mm_struct *mm, const struct cred *old,
-			const struct cred *new)
+void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
+			 const struct cred *new)
 {
 	if (!uid_eq(new->uid, old->uid) || !uid_eq(new->euid, old->euid) ||
 	    new->user_ns != old->user_ns)
 		leave_or_die(mm);
 }
 
-void __cohort_new_namespaces(struct mm_struct *mm)
+void cohort_do_new_namespaces(struct mm_struct *mm)
 {
 	leave_or_die(mm);
 }

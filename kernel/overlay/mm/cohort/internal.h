@@ -11,12 +11,13 @@
 
 /**
  * struct cohort_table - a page table used by several processes
- * @pt: the table's page; its lock protects all fields, if of the last level
+ * @pt: the table's page; its lock protects all fields of a last-level table
  * @addr: the first address that the table maps, the same in all users
  * @users: how many processes' upper-level entries point to it
- * @upper: a PMD table, see mm/cohort/upper.c
- * @lock: protects @users and @sharers of a PMD table
- * @owner: the user that is charged for the table and all it maps; of a PMD table
+ * @is_upper: a PMD table, see mm/cohort/upper.c; a pointer to the record of one
+ *	      is named "upper", to any other "ct"
+ * @upper_lock: protects @users and @sharers of a PMD table
+ * @owner: the user that is charged for the table and all it maps; for a PMD table
  *	   an account of its own
  * @counts: what @owner is charged for its entries; valid if @counted
  * @counted: no entry has changed since @counts were taken
@@ -32,10 +33,10 @@ struct cohort_table {
 	struct ptdesc *pt;
 	unsigned long addr;
 	unsigned int users;
-	bool upper;
+	bool is_upper;
 	bool counted;
 	bool copied;
-	spinlock_t lock; /* of a PMD table; others have @pt's */
+	spinlock_t upper_lock; /* last-level tables use @pt's */
 	struct mm_struct *owner;
 	struct mm_struct *scanned;
 	unsigned long counts[NR_MM_COUNTERS];
@@ -106,7 +107,10 @@ void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 			 unsigned int *owned, unsigned int *upper);
 void cohort_unlink_sharer(struct cohort_sharer *sharer);
 
-/* The first half of __cohort_join(); cohort_join_mm() is the other. */
+/*
+ * The first half of __cohort_join(), under the same lock; cohort_join_mm() is the
+ * other.
+ */
 static inline void __cohort_join_table(struct cohort_table *ct,
 				       struct cohort_sharer *sharer,
 				       struct mm_struct *mm, pmd_t *pmd)
@@ -131,7 +135,7 @@ static inline pte_t *cohort_ptes(struct cohort_table *ct)
 /* What protects the users of a table. */
 static inline spinlock_t *cohort_table_lock(struct cohort_table *ct)
 {
-	return ct->upper ? &ct->lock : ptlock_ptr(ct->pt);
+	return ct->is_upper ? &ct->upper_lock : ptlock_ptr(ct->pt);
 }
 
 struct cohort_sharer *__cohort_find(struct cohort_table *ct,

@@ -14,19 +14,19 @@
 #include "internal.h"
 
 /**
- * __cohort_scans() - does KSM see a shared table through this process?
+ * cohort_do_scans() - does KSM see a shared table through this process?
  * @mm: the process that is scanned
  * @pmd: its entry, with the mark; the table's lock is held
  *
  * The first of the users that is scanned is the one for as long as it uses the
  * table, or the same mapping would be counted, and looked at, once for each.
  */
-bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd)
+bool cohort_do_scans(struct mm_struct *mm, pmd_t *pmd)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 
 	/* No private page is in a shared PMD table. */
-	if (ct->upper)
+	if (ct->is_upper)
 		return false;
 	if (!ct->scanned)
 		ct->scanned = mm;
@@ -34,7 +34,7 @@ bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 }
 
 /**
- * __cohort_merge_region() - a region is to be mergeable, or not any more
+ * cohort_do_merge_region() - a region is to be mergeable, or not any more
  * @vma: the region; the mmap_lock is held for writing
  * @start: first address
  * @end: address behind the last
@@ -45,8 +45,8 @@ bool __cohort_scans(struct mm_struct *mm, pmd_t *pmd)
  *
  * Return: 0 or -ENOMEM.
  */
-int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
-			  unsigned long end)
+int cohort_do_merge_region(struct vm_area_struct *vma, unsigned long start,
+			   unsigned long end)
 {
 	if (!vma->anon_vma)
 		return 0;
@@ -54,7 +54,7 @@ int __cohort_merge_region(struct vm_area_struct *vma, unsigned long start,
 }
 
 /* The same for all that may become mergeable. */
-int __cohort_merge_any(struct mm_struct *mm)
+int cohort_do_merge_any(struct mm_struct *mm)
 {
 	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
@@ -63,7 +63,7 @@ int __cohort_merge_any(struct mm_struct *mm)
 	for_each_vma(vmi, vma) {
 		if (vma->vm_flags & VM_MERGEABLE)
 			continue;
-		err = __cohort_merge_region(vma, vma->vm_start, vma->vm_end);
+		err = cohort_do_merge_region(vma, vma->vm_start, vma->vm_end);
 		if (err)
 			return err;
 	}
@@ -71,13 +71,13 @@ int __cohort_merge_any(struct mm_struct *mm)
 }
 
 /**
- * __cohort_maps_merged() - does a region map a merged page?
+ * cohort_do_maps_merged() - does a region map a merged page?
  * @vma: the region, found by the reverse map
  * @addr: where
  * @folio: the page
  */
-bool __cohort_maps_merged(struct vm_area_struct *vma, unsigned long addr,
-			  struct folio *folio)
+bool cohort_do_maps_merged(struct vm_area_struct *vma, unsigned long addr,
+			   struct folio *folio)
 {
 	struct page_vma_mapped_walk pvmw = {
 		.pfn = folio_pfn(folio),

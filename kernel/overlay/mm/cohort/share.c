@@ -50,7 +50,7 @@ bool cohort_region_shareable(struct vm_area_struct *vma)
 	/*
 	 * The exception among special regions: they lie next to libraries, and
 	 * their pages differ between time namespaces alone, see
-	 * __cohort_leave_timens().
+	 * cohort_do_leave_timens().
 	 */
 	if ((flags & VM_SPECIAL) && arch_vma_is_vdso(vma))
 		flags &= ~VM_SPECIAL;
@@ -398,13 +398,13 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * __cohort_fork_begin() - decide whether a fork shares tables
+ * cohort_do_fork_begin() - decide whether a fork shares tables
  * @cf: filled in; all else in it is only for forks that share
  * @mm: the child
  * @oldmm: the parent; both are locked for writing
  */
-void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
-			 struct mm_struct *oldmm)
+void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
+			  struct mm_struct *oldmm)
 {
 	if (!fork_shares(oldmm)) {
 		if (mm_cohort(oldmm))
@@ -421,7 +421,7 @@ void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 }
 
 /**
- * __cohort_fork_next() - share the tables that a fork has no more regions for
+ * cohort_do_fork_next() - share the tables that a fork has no more regions for
  * @cf: the fork
  * @vma: the parent's region that is duplicated next, write-locked, or NULL; all
  *       before it have been
@@ -432,7 +432,7 @@ void __cohort_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
  *
  * Return: 0 or -ENOMEM.
  */
-int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
+int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 {
 	unsigned long limit = (vma ? vma->vm_start : ULONG_MAX) & PMD_MASK;
 	int err;
@@ -457,7 +457,7 @@ int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 }
 
 /**
- * __cohort_leave_timens() - before a process changes its time namespace
+ * cohort_do_leave_timens() - before a process changes its time namespace
  * @mm: whose
  *
  * What [vvar] maps depends on the namespace: see vdso_join_timens(), which
@@ -465,7 +465,7 @@ int __cohort_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
  *
  * Return: 0 or -ENOMEM.
  */
-int __cohort_leave_timens(struct mm_struct *mm)
+int cohort_do_leave_timens(struct mm_struct *mm)
 {
 	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;

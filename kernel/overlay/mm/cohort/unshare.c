@@ -332,8 +332,8 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	return err ? -ENOMEM : 0;
 }
 
-int __cohort_unshare_tables(struct mm_struct *mm, unsigned long start,
-			    unsigned long end, enum cohort_cause cause)
+int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
+			     unsigned long end, enum cohort_cause cause)
 {
 	unsigned long addr, next;
 	int err;
@@ -353,12 +353,12 @@ int __cohort_unshare_tables(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
-int __cohort_unshare_range(struct mm_struct *mm, unsigned long start,
-			   unsigned long end, enum cohort_cause cause)
+int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause)
 {
 	if (mm_cohort_upper(mm))
 		__cohort_leave_range(mm, start, end);
-	return __cohort_unshare_tables(mm, start, end, cause);
+	return cohort_do_unshare_tables(mm, start, end, cause);
 }
 
 static bool range_has_vma(struct mm_struct *mm, unsigned long start,
@@ -367,8 +367,8 @@ static bool range_has_vma(struct mm_struct *mm, unsigned long start,
 	return start < end && find_vma_intersection(mm, start, end);
 }
 
-int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
-			   unsigned long end, enum cohort_cause cause)
+int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause)
 {
 	unsigned long base = start & PMD_MASK, top;
 	int err;
@@ -378,29 +378,29 @@ int __cohort_unshare_edges(struct mm_struct *mm, unsigned long start,
 	/* The table of the first page, then that of the last if another. */
 	top = base + PMD_SIZE;
 	if (range_has_vma(mm, base, start) || range_has_vma(mm, end, top)) {
-		err = __cohort_unshare_tables(mm, start, min(end, top), cause);
+		err = cohort_do_unshare_tables(mm, start, min(end, top), cause);
 		if (err)
 			return err;
 	}
 	base = end & PMD_MASK;
 	if (base >= top && base < end &&
 	    range_has_vma(mm, end, base + PMD_SIZE))
-		return __cohort_unshare_tables(mm, base, end, cause);
+		return cohort_do_unshare_tables(mm, base, end, cause);
 	return 0;
 }
 
-int __cohort_unshare_partial(struct mm_struct *mm, unsigned long start,
-			     unsigned long end)
+int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
+			      unsigned long end)
 {
 	unsigned long first = ALIGN(start, PMD_SIZE), last = end & PMD_MASK;
 	int err;
 
 	if (first >= last)
-		return __cohort_unshare_tables(mm, start, end, COHORT_UNMAP);
-	err = __cohort_unshare_tables(mm, start, first, COHORT_UNMAP);
+		return cohort_do_unshare_tables(mm, start, end, COHORT_UNMAP);
+	err = cohort_do_unshare_tables(mm, start, first, COHORT_UNMAP);
 	if (err)
 		return err;
-	return __cohort_unshare_tables(mm, last, end, COHORT_UNMAP);
+	return cohort_do_unshare_tables(mm, last, end, COHORT_UNMAP);
 }
 
 #include "tests/cohort-kunit.h"

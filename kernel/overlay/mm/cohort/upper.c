@@ -153,10 +153,10 @@ static void move_counts(struct mm_struct *from, struct mm_struct *to,
 }
 
 /*
- * Put the last-level tables of a PMD table in the care of @ct, or back into the
+ * Put the last-level tables of a PMD table in the care of @upper, or back into the
  * care of @mm, one at a time: each is consistent by itself.
  */
-static void claim_tables(struct cohort_table *ct, struct mm_struct *mm,
+static void claim_tables(struct cohort_table *upper, struct mm_struct *mm,
 			 pmd_t *pmd, bool claim)
 {
 	int i;
@@ -175,16 +175,16 @@ static void claim_tables(struct cohort_table *ct, struct mm_struct *mm,
 			spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
 			cohort_count_ptes(ptdesc_address(pt), counts);
 			if (claim) {
-				cohort_mark_table(pt, ct);
+				cohort_mark_table(pt, upper);
 				arch_pmd_set_cohort_upper(pmd);
-				move_counts(mm, ct->owner, counts);
+				move_counts(mm, upper->owner, counts);
 				mm_dec_nr_ptes(mm);
-				mm_inc_nr_ptes(ct->owner);
+				mm_inc_nr_ptes(upper->owner);
 			} else {
 				pt->pt_cohort = NULL;
 				arch_pmd_clear_cohort_upper(pmd);
-				move_counts(ct->owner, mm, counts);
-				mm_dec_nr_ptes(ct->owner);
+				move_counts(upper->owner, mm, counts);
+				mm_dec_nr_ptes(upper->owner);
 				mm_inc_nr_ptes(mm);
 			}
 			spin_unlock(ptl);
@@ -194,13 +194,13 @@ static void claim_tables(struct cohort_table *ct, struct mm_struct *mm,
 	}
 }
 
-static void join(struct cohort_table *ct, struct cohort_sharer *sharer,
+static void join(struct cohort_table *upper, struct cohort_sharer *sharer,
 		 struct mm_struct *mm, pud_t *pud)
 {
-	spin_lock(&ct->lock);
-	__cohort_join(ct, sharer, mm, NULL);
+	spin_lock(&upper->upper_lock);
+	__cohort_join(upper, sharer, mm, NULL);
 	sharer->pud = pud;
-	spin_unlock(&ct->lock);
+	spin_unlock(&upper->upper_lock);
 	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper + 1);
 }
 
@@ -227,7 +227,7 @@ static bool has_other_entries(pmd_t *pmd)
 static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base)
 {
 	struct cohort_sharer *sharer;
-	struct cohort_table *ct;
+	struct cohort_table *upper;
 	struct ptdesc *pt;
 	spinlock_t *pml;
 	pud_t *pud;
@@ -241,29 +241,29 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 		return NULL;
 
 	sharer = cohort_sharer_alloc();
-	ct = cohort_table_alloc();
+	upper = cohort_table_alloc();
 	/* The account last: putting it would take a lock of mmap_lock's class. */
-	if (sharer && ct)
-		ct->owner = account_alloc();
-	if (!sharer || !ct || !ct->owner) {
+	if (sharer && upper)
+		upper->owner = account_alloc();
+	if (!sharer || !upper || !upper->owner) {
 		cohort_sharer_free(sharer);
-		cohort_table_free(ct);
+		cohort_table_free(upper);
 		return ERR_PTR(-ENOMEM);
 	}
 	pt = virt_to_ptdesc(pmd);
-	ct->pt = pt;
-	ct->addr = base;
-	ct->upper = true;
-	spin_lock_init(&ct->lock);
-	join(ct, sharer, mm, pud);
+	upper->pt = pt;
+	upper->addr = base;
+	upper->is_upper = true;
+	spin_lock_init(&upper->upper_lock);
+	join(upper, sharer, mm, pud);
 	mm_dec_nr_pmds(mm);
-	mm_inc_nr_pmds(ct->owner);
+	mm_inc_nr_pmds(upper->owner);
 
 	pml = pmd_lock(mm, pmd);
-	cohort_mark_table(pt, ct);
+	cohort_mark_table(pt, upper);
 	spin_unlock(pml);
-	claim_tables(ct, mm, pmd, true);
-	return ct;
+	claim_tables(upper, mm, pmd, true);
+	return upper;
 }
 
 /**
@@ -280,40 +280,40 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 {
 	unsigned long base = addr & PUD_MASK;
 	struct cohort_sharer *sharer;
-	struct cohort_table *ct;
+	struct cohort_table *upper;
 	pud_t *src, *dst;
 
 	dst = find_pud(mm, base);
 	if (dst && !pud_none(*dst))
 		return !!upper_of(*dst);
 	src = find_pud(oldmm, base);
-	ct = src ? upper_of(*src) : NULL;
-	if (!ct && oldmm->cohort.nr_upper >= COHORT_UPPER_MAX)
+	upper = src ? upper_of(*src) : NULL;
+	if (!upper && oldmm->cohort.nr_upper >= COHORT_UPPER_MAX)
 		return 0;
 	if (!range_shareable(oldmm, base))
 		return 0;
 	lock_regions(oldmm, base);
 
-	if (!ct)
-		ct = share_first(oldmm, base);
-	if (IS_ERR_OR_NULL(ct))
-		return PTR_ERR_OR_ZERO(ct);
+	if (!upper)
+		upper = share_first(oldmm, base);
+	if (IS_ERR_OR_NULL(upper))
+		return PTR_ERR_OR_ZERO(upper);
 
 	dst = alloc_pud(mm, base);
 	sharer = dst ? cohort_sharer_alloc() : NULL;
 	if (!sharer)
 		return -ENOMEM;
-	join(ct, sharer, mm, dst);
+	join(upper, sharer, mm, dst);
 	/*
 	 * Pairs with the barrier in __cohort_flush(): it finds the child on the
 	 * list, or the child finds what was changed before.
 	 */
 	smp_mb();
 	spin_lock(pud_lockptr(mm, dst));
-	pud_populate(mm, dst, (pmd_t *)ptdesc_address(ct->pt));
+	pud_populate(mm, dst, (pmd_t *)ptdesc_address(upper->pt));
 	spin_unlock(pud_lockptr(mm, dst));
 	count_vm_event(COHORT_PMD_SHARED);
-	trace_cohort_share(oldmm, mm, base, ct->users);
+	trace_cohort_share(oldmm, mm, base, upper->users);
 	return 1;
 }
 
@@ -336,13 +336,13 @@ static void wait_for_walkers(struct mm_struct *mm, unsigned long base)
 }
 
 /* The last user takes a PMD table back. Nobody can join meanwhile. */
-static void adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
+static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 {
-	struct mm_struct *mm = sharer->mm, *account = ct->owner;
-	pmd_t *pmd = ptdesc_address(ct->pt);
+	struct mm_struct *mm = sharer->mm, *account = upper->owner;
+	pmd_t *pmd = ptdesc_address(upper->pt);
 	spinlock_t *pml;
 
-	wait_for_walkers(mm, ct->addr);
+	wait_for_walkers(mm, upper->addr);
 	/*
 	 * Nor does GUP-fast of a former user stand in the table any more: it
 	 * rechecks the entries below, not the one that led it here, and private
@@ -351,67 +351,67 @@ static void adopt(struct cohort_table *ct, struct cohort_sharer *sharer)
 	 * that does not run.
 	 */
 	tlb_remove_table_sync_one();
-	claim_tables(ct, mm, pmd, false);
+	claim_tables(upper, mm, pmd, false);
 	pml = pmd_lock(mm, pmd);
-	ct->pt->pt_cohort = NULL;
+	upper->pt->pt_cohort = NULL;
 	spin_unlock(pml);
 	mm_dec_nr_pmds(account);
 	mm_inc_nr_pmds(mm);
 
-	spin_lock(&ct->lock);
-	trace_cohort_adopt(mm, ct->addr);
+	spin_lock(&upper->upper_lock);
+	trace_cohort_adopt(mm, upper->addr);
 	cohort_unlink_sharer(sharer);
-	spin_unlock(&ct->lock);
-	kfree_rcu(ct, rcu);
+	spin_unlock(&upper->upper_lock);
+	kfree_rcu(upper, rcu);
 	/* Only used under the lock, by whoever finds a user on the list. */
 	mmput_async(account);
 }
 
 /**
  * __cohort_leave_upper() - a process uses a PMD table no more
- * @sharer: its use of the table; nobody else can end it
+ * @sharer: its use of the table; the process's mmap_lock is held for writing
  * @flush: the process may still run, or be walked through
  *
  * Never fails, never allocates (invariant 8).
  */
 void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
 {
-	struct cohort_table *ct = sharer->table;
+	struct cohort_table *upper = sharer->table;
 	struct mm_struct *mm = sharer->mm;
-	unsigned long base = ct->addr;
+	unsigned long base = upper->addr;
 	bool last;
 
 	spin_lock(&mm->page_table_lock);
-	spin_lock(&ct->lock);
-	last = ct->users == 1;
+	spin_lock(&upper->upper_lock);
+	last = upper->users == 1;
 	if (!last) {
-		trace_cohort_leave(mm, base, ct->users);
+		trace_cohort_leave(mm, base, upper->users);
 		pud_clear(sharer->pud);
 		if (flush)
 			flush_tlb_mm_range(mm, base, base + PUD_SIZE,
 					   PAGE_SHIFT, true);
-		__cohort_leave(ct, sharer);
+		__cohort_leave(upper, sharer);
 	}
-	spin_unlock(&ct->lock);
+	spin_unlock(&upper->upper_lock);
 	spin_unlock(&mm->page_table_lock);
 
 	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper - 1);
 	if (last) {
-		adopt(ct, sharer);
+		adopt(upper, sharer);
 		return;
 	}
 	count_vm_event(COHORT_PMD_LEFT);
 }
 
 /**
- * __cohort_fork_failed() - a child that lacks regions leaves its PMD tables
+ * cohort_do_fork_failed() - a child that lacks regions leaves its PMD tables
  * @mm: the child, whose mmap_lock is held for writing; it never ran
  *
  * A PMD table is shared before all regions of its gigabyte are duplicated. While
  * the parent is locked it is a user, so the child is not the last one: as that it
  * would have to answer for regions that it has not (invariants 1 and 5).
  */
-void __cohort_fork_failed(struct mm_struct *mm)
+void cohort_do_fork_failed(struct mm_struct *mm)
 {
 	struct cohort_sharer *sharer;
 
@@ -464,22 +464,22 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * __cohort_install() - a new last-level table in a PMD table
+ * cohort_do_install() - a new last-level table in a PMD table
  * @pmd: the empty entry; its lock is held
  * @pte: the new table, set to NULL when it is used
  *
  * Return: false if the PMD table is not shared; nothing has happened then.
  */
-bool __cohort_install(pmd_t *pmd, pgtable_t *pte)
+bool cohort_do_install(pmd_t *pmd, pgtable_t *pte)
 {
-	struct ptdesc *upper = virt_to_ptdesc(pmd);
-	struct cohort_table *ct;
+	struct ptdesc *pt = virt_to_ptdesc(pmd);
+	struct cohort_table *upper;
 
-	if (!test_bit(PG_COHORT, &upper->__page_flags) || !upper->pt_cohort)
+	if (!test_bit(PG_COHORT, &pt->__page_flags) || !pt->pt_cohort)
 		return false;
-	ct = upper->pt_cohort;
-	mm_inc_nr_ptes(ct->owner);
-	cohort_mark_table(page_ptdesc(*pte), ct);
+	upper = pt->pt_cohort;
+	mm_inc_nr_ptes(upper->owner);
+	cohort_mark_table(page_ptdesc(*pte), upper);
 	/* As in pmd_install(): the table before the pointer to it. */
 	smp_wmb();
 	set_pmd(pmd, __pmd(arch_pmd_cohort_upper_val(page_to_pfn(*pte))));
@@ -489,19 +489,19 @@ bool __cohort_install(pmd_t *pmd, pgtable_t *pte)
 }
 
 /**
- * __cohort_pmd_shared() - does an entry lie in a shared PMD table?
+ * cohort_do_pmd_shared() - does an entry lie in a shared PMD table?
  * @pmd: the entry; the process cannot leave the table meanwhile
  */
-bool __cohort_pmd_shared(pmd_t *pmd)
+bool cohort_do_pmd_shared(pmd_t *pmd)
 {
-	struct ptdesc *upper = virt_to_ptdesc(pmd);
+	struct ptdesc *pt = virt_to_ptdesc(pmd);
 
-	return test_bit(PG_COHORT, &upper->__page_flags) &&
-	       READ_ONCE(upper->pt_cohort);
+	return test_bit(PG_COHORT, &pt->__page_flags) &&
+	       READ_ONCE(pt->pt_cohort);
 }
 
 /**
- * __cohort_madvise() - before advice about a range
+ * cohort_do_madvise() - before advice about a range
  * @mm: whose
  * @start: first address
  * @end: address behind the last
@@ -512,8 +512,8 @@ bool __cohort_pmd_shared(pmd_t *pmd)
  *
  * Return: 0 or -EINTR.
  */
-int __cohort_madvise(struct mm_struct *mm, unsigned long start,
-		     unsigned long end, int behavior)
+int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
+		      unsigned long end, int behavior)
 {
 	unsigned long len = end - start;
 

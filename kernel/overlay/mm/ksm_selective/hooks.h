@@ -17,10 +17,10 @@ selective_next_rmap_item(struct page **page);
 static noinline struct ksm_rmap_item *
 selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			struct page **other_pagep);
-static noinline void __selective_unindex(struct ksm_rmap_item *rmap_item);
-static noinline void __selective_merged(struct ksm_rmap_item *rmap_item);
-static noinline bool __selective_sums_later(void);
-static noinline int __selective_memcmp_pages(struct page *a, struct page *b);
+static noinline void selective_do_unindex(struct ksm_rmap_item *rmap_item);
+static noinline void selective_do_merged(struct ksm_rmap_item *rmap_item);
+static noinline bool selective_do_sums_later(void);
+static noinline int selective_do_memcmp_pages(struct page *a, struct page *b);
 static void selective_forget_all(void);
 static noinline bool selective_has_work(void);
 static void selective_ksmd_starts(void);
@@ -29,27 +29,27 @@ static void selective_ksmd_starts(void);
 static inline void selective_unindex(struct ksm_rmap_item *rmap_item)
 {
 	if (ksm_selective())
-		__selective_unindex(rmap_item);
+		selective_do_unindex(rmap_item);
 }
 
 /* What the item stands for is mapped to a page of KSM's, or of zeros, now. */
 static inline void selective_merged(struct ksm_rmap_item *rmap_item)
 {
 	if (ksm_selective())
-		__selective_merged(rmap_item);
+		selective_do_merged(rmap_item);
 }
 
 /* What memcmp_pages() does, in fewer instructions. */
 static inline int selective_memcmp_pages(struct page *a, struct page *b)
 {
-	return ksm_selective() ? __selective_memcmp_pages(a, b) :
+	return ksm_selective() ? selective_do_memcmp_pages(a, b) :
 				 memcmp_pages(a, b);
 }
 
 /* Is the checksum of a page of no use before the stable tree was searched? */
 static inline bool selective_sums_later(void)
 {
-	return ksm_selective() && __selective_sums_later();
+	return ksm_selective() && selective_do_sums_later();
 }
 
 /* Something of it may be merged from here on; its oom_score_adj may be older. */
@@ -57,7 +57,7 @@ static inline void selective_enter(struct mm_struct *mm)
 {
 	/* A fork is active. Who executes a program is looked at when it has it. */
 	if (ksm_selective() && current->mm == mm)
-		__ksm_selective_oom(current);
+		ksm_selective_do_oom(current);
 }
 
 /* All that is merged is to be unmerged. */

@@ -162,7 +162,7 @@ static u32 index_checksum(struct page *page)
  * A line of the cache at a time. Of what differs most does in the first. The
  * order is memcmp's: the stable tree is kept when the policy changes.
  */
-static int __selective_memcmp_pages(struct page *a, struct page *b)
+static int selective_do_memcmp_pages(struct page *a, struct page *b)
 {
 	const unsigned int line = 8;
 	const u64 *x, *y;
@@ -212,7 +212,7 @@ static bool index_less(struct rb_node *a, const struct rb_node *b)
 	return item_key(a) < item_key(b);
 }
 
-static void __selective_unindex(struct ksm_rmap_item *rmap_item)
+static void selective_do_unindex(struct ksm_rmap_item *rmap_item)
 {
 	if (!(rmap_item->address & INDEXED_FLAG))
 		return;
@@ -263,7 +263,7 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 			break;
 		}
 		if (get_kpfn_nid(page_to_pfn(other_page)) == nid) {
-			if (!__selective_memcmp_pages(page, other_page)) {
+			if (!selective_do_memcmp_pages(page, other_page)) {
 				*other_pagep = other_page;
 				return other;
 			}
@@ -327,7 +327,7 @@ static void want_twins(struct ksm_rmap_item *rmap_item)
 	twin_key = index_key(rmap_item->oldchecksum, NUMA(rmap_item->head->nid));
 }
 
-static void __selective_merged(struct ksm_rmap_item *rmap_item)
+static void selective_do_merged(struct ksm_rmap_item *rmap_item)
 {
 	struct ksm_selective *s;
 	char app[KSM_APP_LEN];
@@ -376,7 +376,7 @@ static struct ksm_rmap_item *next_twin(struct page **page)
 }
 
 /* Unless pages of zeros, which are known by stock's checksum, are to come first. */
-static bool __selective_sums_later(void)
+static bool selective_do_sums_later(void)
 {
 	return !READ_ONCE(ksm_use_zero_pages);
 }

@@ -102,7 +102,7 @@ static bool state_forget(unsigned int *state)
 	return *state & KSM_DORMANT;
 }
 
-/* --- for ksmd, which holds ksm_thread_mutex ------------------------------- */
+/* --- for ksmd; __ksm_selective_*() are called under ksm_mmlist_lock ------- */
 
 /* Is this one to be scanned, from its first page on? */
 bool __ksm_selective_begin(struct ksm_selective *s)
@@ -220,7 +220,7 @@ static int look_at_task(struct task_struct *task, unsigned int reasons,
 	return err;
 }
 
-void __ksm_selective_frozen(void)
+void ksm_selective_do_frozen(void)
 {
 	struct mm_struct *mm = current->mm;
 
@@ -229,7 +229,7 @@ void __ksm_selective_frozen(void)
 		look(mm, current, KSM_DORMANT_FROZEN, false);
 }
 
-void __ksm_selective_oom(struct task_struct *task)
+void ksm_selective_do_oom(struct task_struct *task)
 {
 	look_at_task(task, KSM_DORMANT_OOM, false);
 }
@@ -271,7 +271,7 @@ void ksm_selective_look_again(void)
 	rcu_read_unlock();
 }
 
-void __ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
+void ksm_selective_do_stat(struct seq_file *m, struct mm_struct *mm)
 {
 	struct ksm_selective *found = ksm_selective_lock(mm), s;
 

@@ -59,7 +59,7 @@ static bool advice_valid(int advice)
 }
 
 /**
- * __region_order_advice() - may this be given to madvise()?
+ * region_order_advice() - may this be given to madvise()?
  * @advice: all of it
  *
  * The caller holds no lock, and is about to give the advice: the hooks are
@@ -67,7 +67,7 @@ static bool advice_valid(int advice)
  *
  * Return: if it is an advice about the order that this machine can follow.
  */
-bool __region_order_advice(int advice)
+bool region_order_advice(int advice)
 {
 	if (!advice_valid(advice))
 		return false;
@@ -115,17 +115,17 @@ static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
 }
 
 /**
- * __region_order_madvise() - set the order of a region
+ * region_order_madvise() - set the order of a region
  * @vma: the region, or one that the caller splits
- * @advice: one that __region_order_advice() has passed
+ * @advice: one that region_order_advice() has passed
  * @vm_flags: the region's flags, and then those that it is to have
  *
  * Return: 0; -EINVAL for special regions, and for a policy that files have not,
  * -EPERM for locked ones, whose pages are there already and stay, -EOPNOTSUPP for
  * what is neither private anonymous memory nor read through the page cache.
  */
-int __region_order_madvise(struct vm_area_struct *vma, int advice,
-			   unsigned long *vm_flags)
+int region_order_madvise(struct vm_area_struct *vma, int advice,
+			 unsigned long *vm_flags)
 {
 	if (*vm_flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
 		return -EINVAL;
@@ -147,15 +147,15 @@ int __region_order_madvise(struct vm_area_struct *vma, int advice,
 }
 
 /**
- * __region_order_default() - give a new region what the process asked for
+ * region_order_do_default() - give a new region what the process asked for
  * @mm: whose it is to be
  * @kind: PR_ORDER_*
  * @vm_flags: the flags that it would have
  *
  * Return: the flags that it is to have.
  */
-vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
-				  vm_flags_t vm_flags)
+vm_flags_t region_order_do_default(struct mm_struct *mm, unsigned long kind,
+				   vm_flags_t vm_flags)
 {
 	vm_flags_t order = (mm->region_orders >> KIND_SHIFT(kind)) & KIND_BITS;
 
@@ -165,21 +165,21 @@ vm_flags_t __region_order_default(struct mm_struct *mm, unsigned long kind,
 }
 
 /**
- * __region_order_mmap() - what a region of a file turned out to be
+ * region_order_do_mmap() - what a region of a file turned out to be
  * @vma: the region, in no tree yet; its file has been asked
  *
  * It has the order of region_order_file_default(). But a file system over
  * another one maps the other's file, and a driver makes the region special.
  */
-void __region_order_mmap(struct vm_area_struct *vma)
+void region_order_do_mmap(struct vm_area_struct *vma)
 {
 	vm_flags_t flags = vma->vm_flags;
 
 	if (flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
 		flags &= ~VM_ORDER_FLAGS;
 	else if (region_order_file(vma->vm_file))
-		flags = __region_order_default(vma->vm_mm, PR_ORDER_FILE,
-					       flags);
+		flags = region_order_do_default(vma->vm_mm, PR_ORDER_FILE,
+						flags);
 	if (flags != vma->vm_flags)
 		vm_flags_init(vma, flags);
 }
@@ -199,7 +199,7 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
 		kind = PR_ORDER_FILE;
 	else if (flags & MAP_STACK)
 		kind = PR_ORDER_STACK;
-	order = __region_order_default(current->mm, kind, 0);
+	order = region_order_do_default(current->mm, kind, 0);
 	/* as mainline, without a hint */
 	if (!VM_ORDER_LARGE(order) || addr || (flags & MAP_FIXED))
 		return 0;
@@ -221,7 +221,7 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
 }
 
 /**
- * __region_order_area() - an address for a new region of a process with orders
+ * region_order_do_area() - an address for a new region of a process with orders
  * @file: what is to be mapped, or NULL
  * @addr: where the caller would like it
  * @len: of the region
@@ -232,9 +232,9 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
  * Return: what __get_unmapped_area() says, to which an address that is aligned
  * is given as a fixed one.
  */
-unsigned long __region_order_area(struct file *file, unsigned long addr,
-				  unsigned long len, unsigned long pgoff,
-				  unsigned long flags, vm_flags_t vm_flags)
+unsigned long region_order_do_area(struct file *file, unsigned long addr,
+				   unsigned long len, unsigned long pgoff,
+				   unsigned long flags, vm_flags_t vm_flags)
 {
 	loff_t off = file ? (loff_t)pgoff << PAGE_SHIFT : 0;
 	unsigned long area;
@@ -266,7 +266,7 @@ long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 
 	if (!kinds || (kinds & ~KINDS))
 		return -EINVAL;
-	if (advice > INT_MAX || !__region_order_advice(advice))
+	if (advice > INT_MAX || !region_order_advice(advice))
 		return -EINVAL;
 	if ((kinds & PR_ORDER_FILE) && (advice & MADV_ORDER_COPY))
 		return -EINVAL;
@@ -304,7 +304,7 @@ long region_order_prctl_get(unsigned long kind)
 }
 
 /* A line of /proc/PID/smaps, for regions that have an order. */
-void __region_order_show(struct seq_file *m, vm_flags_t flags)
+void region_order_do_show(struct seq_file *m, vm_flags_t flags)
 {
 	seq_printf(m, "Order:          %8d%s%s\n", region_order(flags),
 		   flags & VM_ORDER_WAIT ? " wait" : "",

@@ -28,7 +28,7 @@
 static struct folio *new_folio(struct vm_area_struct *vma, unsigned long addr,
 			       int order)
 {
-	gfp_t gfp = __region_order_gfp(vma->vm_flags);
+	gfp_t gfp = region_order_do_gfp(vma->vm_flags);
 	struct folio *folio = vma_alloc_folio(gfp, order, vma, addr, true);
 
 	if (!folio)
@@ -162,14 +162,14 @@ static int copy_pages(struct folio *new, struct page *page, unsigned long addr,
 }
 
 /**
- * __region_order_copy() - a write to a page that others use as well
+ * region_order_do_copy() - a write to a page that others use as well
  * @vmf: the fault, no lock of a table held
  * @folio: what is mapped there, with a reference
  *
  * Return: if it is done, or to be tried again, and the reference dropped. If
  * not, the base page is to be copied.
  */
-bool __region_order_copy(struct vm_fault *vmf, struct folio *folio)
+bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct page *page = NULL;
@@ -250,12 +250,12 @@ bool __region_order_copy(struct vm_fault *vmf, struct folio *folio)
 }
 
 /**
- * __region_order_copy_pmd() - the same for a page that a PMD maps
+ * region_order_do_copy_pmd() - the same for a page that a PMD maps
  * @vmf: the fault; no lock of a table held, and the page could not be reused
  *
  * Return: if it is done, or to be tried again. If not, the PMD is to be split.
  */
-bool __region_order_copy_pmd(struct vm_fault *vmf)
+bool region_order_do_copy_pmd(struct vm_fault *vmf)
 {
 	unsigned long haddr = vmf->address & HPAGE_PMD_MASK;
 	struct vm_area_struct *vma = vmf->vma;

@@ -18,7 +18,7 @@
 #include <linux/compaction.h>
 
 /**
- * __region_order_gfp() - how hard to try for a large page
+ * region_order_do_gfp() - how hard to try for a large page
  * @flags: the flags of a region that has an order
  *
  * Opportunistic regions take what is free. Those that wait compact and reclaim,
@@ -26,7 +26,7 @@
  *
  * Return: what to give to the allocator.
  */
-gfp_t __region_order_gfp(vm_flags_t flags)
+gfp_t region_order_do_gfp(vm_flags_t flags)
 {
 	if (flags & VM_ORDER_WAIT)
 		return GFP_TRANSHUGE_LIGHT | __GFP_RECLAIM |
@@ -125,7 +125,7 @@ static void insist(int order)
 }
 
 /**
- * __region_order_wait() - wait until the fault should be tried again
+ * region_order_do_wait() - wait until the fault should be tried again
  * @vmf: a fault in a region that waits
  * @order: of the page that was not to be had
  *
@@ -136,7 +136,7 @@ static void insist(int order)
  *
  * Return: if the fault's lock was dropped, so that it must be tried again.
  */
-bool __region_order_wait(struct vm_fault *vmf, int order)
+bool region_order_do_wait(struct vm_fault *vmf, int order)
 {
 	unsigned int flags = vmf->flags;
 	struct mempolicy *pol;
@@ -157,7 +157,7 @@ bool __region_order_wait(struct vm_fault *vmf, int order)
 }
 
 /* A fault in a region that has an order was served by a page of this one. */
-void __region_order_got(vm_flags_t flags, int order)
+void region_order_do_got(vm_flags_t flags, int order)
 {
 	count_vm_event(ORDER_ASKED);
 	count_vm_event(ORDER_GOT_0 + order);

@@ -276,14 +276,14 @@ static void clip(struct window *w, struct vm_area_struct *vma,
 }
 
 /**
- * __region_order_read() - there is no page in the cache where the fault is
+ * region_order_do_read() - there is no page in the cache where the fault is
  * @vmf: the fault, in a region that has an order
  * @fpin: the file, if the fault's lock was dropped; %REGION_ORDER_RETRY if it
  *	was dropped, and the fault is to be tried again without more ado
  *
  * Return: false if mainline's readahead should go on: there are no large folios.
  */
-bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
+bool region_order_do_read(struct vm_fault *vmf, struct file **fpin)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct file *file = vma->vm_file;
@@ -338,7 +338,7 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 					      __GFP_NOWARN, order);
 		/* The caller's caller may need the file, whoever unmaps it. */
 		get_file(file);
-		again = !w.folio && __region_order_wait(vmf, order);
+		again = !w.folio && region_order_do_wait(vmf, order);
 		fput(file);
 		if (again) {
 			*fpin = REGION_ORDER_RETRY;
@@ -361,15 +361,15 @@ bool __region_order_read(struct vm_fault *vmf, struct file **fpin)
 }
 
 /**
- * __region_order_read_on() - the fault is on a folio that starts a window
+ * region_order_do_read_on() - the fault is on a folio that starts a window
  * @vmf: the fault, in a region that has an order
  * @folio: the folio, marked for readahead
  * @fpin: the file, if the fault's lock was dropped
  *
  * Return: false if mainline's readahead should go on: there are no large folios.
  */
-bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
-			    struct file **fpin)
+bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
+			     struct file **fpin)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct file *file = vma->vm_file;
@@ -411,15 +411,15 @@ bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
 }
 
 /**
- * __region_order_shmem() - the orders that new pages of shmem may have
+ * region_order_do_shmem() - the orders that new pages of shmem may have
  * @flags: those of a region that has an order
  * @inode: the file
  * @index: of the page that is needed
  *
  * Return: the region's orders, but for those that reach beyond the file's end.
  */
-unsigned long __region_order_shmem(vm_flags_t flags, struct inode *inode,
-				   pgoff_t index)
+unsigned long region_order_do_shmem(vm_flags_t flags, struct inode *inode,
+				    pgoff_t index)
 {
 	unsigned long orders = region_orders(flags) & THP_ORDERS_ALL_FILE_DEFAULT;
 	pgoff_t end = pages_of_file(inode->i_mapping);
@@ -433,14 +433,14 @@ unsigned long __region_order_shmem(vm_flags_t flags, struct inode *inode,
 }
 
 /**
- * __region_order_around() - how many pages a fault maps that are there
+ * region_order_do_around() - how many pages a fault maps that are there
  * @flags: those of a region that has an order
  * @pages: as many as elsewhere, a power of two
  *
  * Return: as many as make a page of the region's order, if that is more, but not
  * more than a table has.
  */
-unsigned long __region_order_around(vm_flags_t flags, unsigned long pages)
+unsigned long region_order_do_around(vm_flags_t flags, unsigned long pages)
 {
 	unsigned long nr = 1UL << region_order(flags);
 
@@ -448,7 +448,7 @@ unsigned long __region_order_around(vm_flags_t flags, unsigned long pages)
 }
 
 /**
- * __region_order_maps() - may a fault map all of a folio at once?
+ * region_order_do_maps() - may a fault map all of a folio at once?
  * @vmf: the fault, in a region that has an order
  * @folio: what it has found, or allocated
  *
@@ -457,7 +457,7 @@ unsigned long __region_order_around(vm_flags_t flags, unsigned long pages)
  *
  * Return: if it may.
  */
-bool __region_order_maps(struct vm_fault *vmf, struct folio *folio)
+bool region_order_do_maps(struct vm_fault *vmf, struct folio *folio)
 {
 	struct vm_area_struct *vma = vmf->vma;
 
@@ -471,16 +471,16 @@ bool __region_order_maps(struct vm_fault *vmf, struct folio *folio)
 }
 
 /**
- * __region_order_mapped() - count what a fault has got out of the page cache
+ * region_order_do_mapped() - count what a fault has got out of the page cache
  * @vmf: the fault, in a region that has an order
  * @folio: what it maps
  * @page: the first page of those that it maps
  * @nr: how many; nothing is counted if the one of the fault is not among them
  * @addr: where the first one is
  */
-void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
-			   struct page *page, unsigned int nr,
-			   unsigned long addr)
+void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
+			    struct page *page, unsigned int nr,
+			    unsigned long addr)
 {
 	unsigned long diff = folio_page_idx(folio, page) - (addr >> PAGE_SHIFT);
 	unsigned long end = addr + nr * PAGE_SIZE;
@@ -499,5 +499,5 @@ void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
 		if (start >= addr && start + size <= end)
 			break;
 	}
-	__region_order_got(flags, order);
+	region_order_do_got(flags, order);
 }

@@ -19,21 +19,21 @@ unsigned long __thp_get_unmapped_area(struct file *filp, unsigned long addr,
 
 #ifdef CONFIG_REGION_ORDER
 
-unsigned long __region_order_area(struct file *file, unsigned long addr,
-				  unsigned long len, unsigned long pgoff,
-				  unsigned long flags, vm_flags_t vm_flags);
+unsigned long region_order_do_area(struct file *file, unsigned long addr,
+				   unsigned long len, unsigned long pgoff,
+				   unsigned long flags, vm_flags_t vm_flags);
 bool region_order_file(struct file *file);
-void __region_order_mmap(struct vm_area_struct *vma);
-bool __region_order_read(struct vm_fault *vmf, struct file **fpin);
-bool __region_order_read_on(struct vm_fault *vmf, struct folio *folio,
-			    struct file **fpin);
-unsigned long __region_order_shmem(vm_flags_t flags, struct inode *inode,
-				   pgoff_t index);
-unsigned long __region_order_around(vm_flags_t flags, unsigned long pages);
-bool __region_order_maps(struct vm_fault *vmf, struct folio *folio);
-void __region_order_mapped(struct vm_fault *vmf, struct folio *folio,
-			   struct page *page, unsigned int nr,
-			   unsigned long addr);
+void region_order_do_mmap(struct vm_area_struct *vma);
+bool region_order_do_read(struct vm_fault *vmf, struct file **fpin);
+bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
+			     struct file **fpin);
+unsigned long region_order_do_shmem(vm_flags_t flags, struct inode *inode,
+				    pgoff_t index);
+unsigned long region_order_do_around(vm_flags_t flags, unsigned long pages);
+bool region_order_do_maps(struct vm_fault *vmf, struct folio *folio);
+void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
+			    struct page *page, unsigned int nr,
+			    unsigned long addr);
 
 /* Where mmap() puts a new region: if there is an order, its pages are aligned. */
 static inline unsigned long
@@ -42,8 +42,8 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  vm_flags_t vm_flags)
 {
 	if (region_order_active() && unlikely(mm->region_orders))
-		return __region_order_area(file, addr, len, pgoff, flags,
-					   vm_flags);
+		return region_order_do_area(file, addr, len, pgoff, flags,
+					    vm_flags);
 	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
 }
 
@@ -65,7 +65,7 @@ static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
 static inline void region_order_mmap(struct vm_area_struct *vma)
 {
 	if (region_order_active() && unlikely(vma->vm_mm->region_orders))
-		__region_order_mmap(vma);
+		region_order_do_mmap(vma);
 }
 
 /*
@@ -77,7 +77,7 @@ static inline bool region_order_read(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct file **fpin)
 {
 	return region_has_order(vma->vm_flags) &&
-	       __region_order_read(vmf, fpin);
+	       region_order_do_read(vmf, fpin);
 }
 
 /* The same for a fault that found a folio marked for readahead. */
@@ -87,7 +87,7 @@ static inline bool region_order_read_on(struct vm_area_struct *vma,
 					struct file **fpin)
 {
 	return region_has_order(vma->vm_flags) &&
-	       __region_order_read_on(vmf, folio, fpin);
+	       region_order_do_read_on(vmf, folio, fpin);
 }
 
 /* Is this no file, or no folio, but says that the fault is to be tried again? */
@@ -102,7 +102,7 @@ static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
 {
 	if (!region_has_order(flags))
 		return false;
-	*orders = __region_order_shmem(flags, inode, index);
+	*orders = region_order_do_shmem(flags, inode, index);
 	return true;
 }
 
@@ -111,7 +111,7 @@ static inline unsigned long region_order_around(struct vm_area_struct *vma,
 						unsigned long pages)
 {
 	if (region_has_order(vma->vm_flags))
-		return __region_order_around(vma->vm_flags, pages);
+		return region_order_do_around(vma->vm_flags, pages);
 	return pages;
 }
 
@@ -120,7 +120,7 @@ static inline bool region_order_maps(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct folio *folio)
 {
 	return region_has_order(vma->vm_flags) &&
-	       __region_order_maps(vmf, folio);
+	       region_order_do_maps(vmf, folio);
 }
 
 /* Is a page of that order larger than the region's? */
@@ -137,7 +137,7 @@ static inline void region_order_mapped(struct vm_area_struct *vma,
 				       unsigned int nr, unsigned long addr)
 {
 	if (region_has_order(vma->vm_flags))
-		__region_order_mapped(vmf, folio, page, nr, addr);
+		region_order_do_mapped(vmf, folio, page, nr, addr);
 }
 
 /* As region_order_wait(), where @vmf is NULL if there is no fault. */

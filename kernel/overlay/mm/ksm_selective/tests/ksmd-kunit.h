@@ -35,7 +35,7 @@ static void ksm_test_order(struct kunit *test)
 	prandom_seed_state(&rnd, 1);
 	prandom_bytes_state(&rnd, x, PAGE_SIZE);
 	memcpy(y, x, PAGE_SIZE);
-	KUNIT_EXPECT_EQ(test, __selective_memcmp_pages(a, b), 0);
+	KUNIT_EXPECT_EQ(test, selective_do_memcmp_pages(a, b), 0);
 	for (at = 0; at < PAGE_SIZE; at++) {
 		was = y[at];
 		y[at] ^= 1 << at % 8;
@@ -43,9 +43,9 @@ static void ksm_test_order(struct kunit *test)
 		i = PAGE_SIZE - 1;
 		if (at != i)
 			y[i] = y[at] > x[at] ? x[i] - 1 : x[i] + 1;
-		KUNIT_EXPECT_NE(test, __selective_memcmp_pages(a, b), 0);
+		KUNIT_EXPECT_NE(test, selective_do_memcmp_pages(a, b), 0);
 		KUNIT_EXPECT_EQ(test,
-				ksm_test_sign(__selective_memcmp_pages(a, b)),
+				ksm_test_sign(selective_do_memcmp_pages(a, b)),
 				ksm_test_sign(memcmp_pages(a, b)));
 		y[i] = x[i];
 		y[at] = was;
