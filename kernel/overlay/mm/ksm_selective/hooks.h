@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Selective merging: what mm/ksm.c calls. Each call is a branch that is not
- * taken as long as the policy is off. What is behind it is in ksmd.h.
+ * taken as long as the policy is off. What is behind it is in ksmd.c.
  */
 #ifndef _MM_KSM_SELECTIVE_HOOKS_H
 #define _MM_KSM_SELECTIVE_HOOKS_H

@@ -92,7 +92,7 @@ void ksm_profile_merged(const char *app, unsigned long addr);
 ssize_t ksm_profile_read(char *buf, loff_t off, size_t count);
 ssize_t ksm_profile_write(char *buf, size_t count);
 
-/* --- ksmd (mm/ksm.c, through ksmd.h) -------------------------------------- */
+/* --- ksmd (mm/ksm.c, through ksmd.c) -------------------------------------- */
 
 struct ksm_selective *ksm_selective_lock(struct mm_struct *mm);
 void ksm_selective_unlock(void);

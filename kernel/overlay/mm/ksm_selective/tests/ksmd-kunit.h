@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Selective merging: tests of how pages are compared and found. Included at the
- * end of ksmd.h, so that its statics can be tested.
+ * end of ksmd.c, so that its statics can be tested.
  */
 #ifdef CONFIG_KSM_SELECTIVE_KUNIT_TEST
 

@@ -1,10 +1,8 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Shared page tables: the part of merging that needs KSM's own trees. Included
  * by mm/ksm.c alone.
  */
-#ifndef _MM_COHORT_KSM_H
-#define _MM_COHORT_KSM_H
 
 /**
  * cohort_merge_anon_vma() - where the reverse map finds a page merged here
@@ -51,5 +49,3 @@ static noinline bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
 	unlock_page(page);
 	return stable_node;
 }
-
-#endif
