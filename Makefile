@@ -8,6 +8,7 @@ COHORT = target/release/cohort
 help:
 	@echo "make demo    build everything, boot it, and show what sharing does to a fork"
 	@echo "make test    every test: host, style, and the kernel's in a guest"
+	@echo "make test-long   all cases, an hour of load, an hour of fuzzing, the kernel's own tests"
 	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
 	@echo "make check   formatting and lints"
@@ -20,6 +21,9 @@ demo: build
 
 test: bootstrap
 	@scripts/test.sh
+
+test-long: bootstrap
+	@scripts/test.sh --long
 
 soak: build
 	$(COHORT) lab setup
@@ -39,4 +43,4 @@ clean:
 bootstrap:
 	@scripts/bootstrap.sh
 
-.PHONY: help demo test soak build check clean bootstrap
+.PHONY: help demo test test-long soak build check clean bootstrap

@@ -3,7 +3,9 @@
 
 use super::Lab;
 use super::arch::Arch;
-use super::check::{arm64, fuzz, mmtests, native, scan_kernels, selftests, soak};
+use super::check::{
+    arm64, fuzz, mmtests, native, scan_kernels, selftests, soak, stages, tally::Tally,
+};
 use super::experiment::{definition, papers, print, report, results};
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
@@ -12,7 +14,7 @@ use super::kernel::source;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `cohort lab`.
@@ -21,6 +23,9 @@ pub struct Args {
     /// The checkout; by default the one around the working directory or this program.
     #[arg(long, value_name = "DIR", global = true)]
     root: Option<PathBuf>,
+    /// Also write how many tests passed and failed, as JSON: `test`, `soak` and `mmtests`.
+    #[arg(long, value_name = "FILE", global = true)]
+    tally: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -86,6 +91,12 @@ enum Command {
         /// Only the kernels of guest/scan-kernels.toml whose names hold this.
         #[arg(long)]
         filter: Option<String>,
+    },
+    /// Every test, stage by stage, with a table of their times: what `make test` runs.
+    Stages {
+        /// Instead, all cases and hours of load: `make test-long`.
+        #[arg(long)]
+        long: bool,
     },
     /// Put load on a kernel that shares page tables, in too little memory, and see that its log
     /// is clean and no memory lost.
@@ -167,15 +178,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
             filter,
             full,
         } => {
-            let count = selftests::test(&lab, config, filter.as_deref(), full)?;
-            let skipped = match count.skipped {
-                0 => String::new(),
-                skipped => format!(", {skipped} skipped"),
-            };
-            say!("{} passed, {} failed{skipped}", count.passed, count.failed)?;
-            if count.failed > 0 {
-                return Ok(ExitCode::FAILURE);
-            }
+            let tally = selftests::test(&lab, config, filter.as_deref(), full)?;
+            say!("{tally}")?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::Fuzz(options) => {
             if !fuzz::fuzz(&lab, &options)? {
@@ -183,19 +188,22 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::Mmtests(options) => {
-            if !mmtests::mmtests(&lab, &options)? {
-                return Ok(ExitCode::FAILURE);
-            }
+            let tally = mmtests::mmtests(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::ScanKernels { filter } => {
             if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::Soak(options) => {
-            if !soak::soak(&lab, &options)? {
+        Command::Stages { long } => {
+            if !stages::run(&lab, long)? {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        Command::Soak(options) => {
+            let tally = soak::soak(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::Run {
             experiments,
@@ -223,6 +231,17 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::Clean { all } => clean(&lab, all)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a tally where it is asked for; a failed test is a failure of the command.
+fn counted(tally: &Tally, file: Option<&Path>) -> Result<ExitCode> {
+    if let Some(file) = file {
+        tally.write(file)?;
+    }
+    Ok(match tally.good() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {

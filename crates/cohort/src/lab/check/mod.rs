@@ -8,4 +8,6 @@ pub mod native;
 pub mod scan_kernels;
 pub mod selftests;
 pub mod soak;
+pub mod stages;
+pub mod tally;
 pub mod translations;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab test`: the kernel's selftests in the guest, in every mode that shares.
 
+use super::tally::Tally;
 use crate::lab::Lab;
 use crate::lab::check::translations;
 use crate::lab::guest::job::Step;
@@ -35,30 +36,18 @@ const GUEST_LIMIT: u64 = 4_200;
 /// A full run has some four times as many cases, and longer ones: it may take so many times as long.
 const FULL_TIMES: u64 = 6;
 
-/// Tests that passed, failed and were skipped.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
-    /// Held.
-    pub passed: usize,
-    /// Did not.
-    pub failed: usize,
-    /// Could not be asked.
-    pub skipped: usize,
-}
-
-impl Count {
-    fn add(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Pass => self.passed += 1,
-            Verdict::Fail => self.failed += 1,
-            Verdict::Skip => self.skipped += 1,
-        }
+/// Counts a test of a guest in `mode`.
+fn count(tally: &mut Tally, mode: &str, test: &Test) {
+    match test.verdict {
+        Verdict::Pass => tally.passed += 1,
+        Verdict::Fail => tally.fail(format!("{mode}: {}", test.name), &test.notes),
+        Verdict::Skip => tally.skipped += 1,
     }
 }
 
 /// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
 /// their cases if it is to be `full`.
-pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Result<Count> {
+pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
@@ -154,20 +143,20 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
             .expect("a mode in doubt was found in");
         second_look(tests, verdicts(&outcome?, steps_taken));
     }
-    let mut count = Count::default();
+    let mut tally = Tally::new();
     for (mode, tests) in found {
         for (_, test) in tests {
-            count.add(test.verdict);
+            count(&mut tally, mode, &test);
             print(mode, &test)?;
         }
     }
     if !model.is_empty() {
         for test in translations::tests(lab, &kernel, &model)? {
-            count.add(test.verdict);
+            count(&mut tally, "model", &test);
             print("model", &test)?;
         }
     }
-    Ok(count)
+    Ok(tally)
 }
 
 /// As many processors as there are here, for races; two at least.

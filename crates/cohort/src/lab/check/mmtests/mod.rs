@@ -8,6 +8,7 @@ mod verdict;
 
 use crate::lab::Lab;
 use crate::lab::arch;
+use crate::lab::check::tally::Tally;
 
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
@@ -144,7 +145,7 @@ struct Bench<'a> {
 }
 
 /// Runs the tests on both kernels; false when a verdict differs and should not.
-pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
+pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     let mut start = Instant::now();
     let list = list::load(lab)?;
     let chosen = choose(&list, options)?;
@@ -225,7 +226,14 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<bool> {
     } else {
         output::print(table(&results, options.brief))?;
     }
-    Ok(!results.counts.contains_key(&Class::Differs))
+    let mut tally = Tally::new();
+    for row in &results.cases {
+        match row.class {
+            Class::Differs => tally.fail(format!("{} {}", row.test, row.case), &[]),
+            _ => tally.passed += 1,
+        }
+    }
+    Ok(tally)
 }
 
 /// The tests that the options leave.
@@ -605,8 +613,7 @@ fn table(results: &Results, brief: bool) -> String {
         results.cohort.tables_shared,
     ));
     let count = |class| results.counts.get(&class).copied().unwrap_or_default();
-    // Last, and in the words that scripts/test.sh counts: a verdict that is the same has passed,
-    // whichever it is.
+    // A verdict that is the same has passed, whichever it is.
     text.push_str(&format!(
         "{} verdicts equal, {} not steady on stock, {} different for a reason\n{} passed, {} failed\n",
         count(Class::Equal),

@@ -6,6 +6,7 @@ mod load;
 
 use crate::lab::Lab;
 use crate::lab::arch;
+use crate::lab::check::tally::Tally;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs;
@@ -124,8 +125,8 @@ fn plan(minutes: u64, phases: u64) -> Plan {
     }
 }
 
-/// Runs the load; false when a check failed.
-pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
+/// Runs the load and its checks.
+pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     if options.config == Config::Pristine {
         bail!("a pristine kernel shares nothing: use --config debug or bench");
     }
@@ -166,7 +167,14 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
     .run(lab)?;
     let measured = measurements(&outcome.report)?;
     let checks = checks(&outcome, &load, &plan, &measured);
-    let failed = checks.iter().filter(|check| !check.pass).count();
+    let mut tally = Tally::new();
+    for check in &checks {
+        match (check.skipped, check.pass) {
+            (true, _) => tally.skipped += 1,
+            (false, true) => tally.passed += 1,
+            (false, false) => tally.fail(check.name.as_str(), &check.notes),
+        }
+    }
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
@@ -184,17 +192,9 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<bool> {
         say!("{json}")?;
     } else {
         output::print(table(&results, &load))?;
-        let skipped = results.checks.iter().filter(|check| check.skipped).count();
-        say!(
-            "{} passed, {failed} failed{}",
-            results.checks.len() - failed - skipped,
-            match skipped {
-                0 => String::new(),
-                skipped => format!(", {skipped} skipped"),
-            }
-        )?;
+        say!("{tally}")?;
     }
-    Ok(failed == 0)
+    Ok(tally)
 }
 
 /// The job: a short round, a measurement, and then a measurement after each round.
