@@ -18,7 +18,7 @@
 //! - The MaskPages have addresses of their own above all of the guest's memory, so that reading
 //!   them goes through the caches.
 
-use crate::format::SIZES_MAX;
+use crate::entry::SIZES_MAX;
 use crate::hash::QuickMap;
 use std::collections::HashMap;
 

@@ -6,11 +6,11 @@
 //! the same content, it is not empty, and it is the same part of a table: what several processes
 //! have for the same addresses when they do not share the table.
 
-use crate::format::attr;
+use crate::entry::Entry;
+use crate::entry::attr;
 use crate::machine::Machine;
 use crate::memory::GuestMemory;
 use crate::report::CACHE_NAMES;
-use crate::tlb::Entry;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@
 //! A core counts with plain integers. Processes and cohorts cost nothing while they run: when a
 //! core changes its process, what was counted since the last change goes to the one that leaves.
 
-use crate::format::SIZES_MAX;
+use crate::entry::SIZES_MAX;
 use serde::Serialize;
 
 /// Levels of TLB.
@@ -12,7 +12,7 @@ pub const TLB_LEVELS: usize = 2;
 /// Caches: L1I, L1D, the private L2, the shared last level.
 pub const CACHES: usize = 4;
 /// Levels of page tables.
-pub const TABLE_LEVELS: usize = crate::format::LEVELS_MAX;
+pub const TABLE_LEVELS: usize = crate::entry::LEVELS_MAX;
 
 /// Sums and differences of counters, field by field.
 pub trait Tally {

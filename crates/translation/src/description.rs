@@ -5,49 +5,11 @@
 //! its arrays replace the base's, and the tables named in `without` are left out. The fields are
 //! explained in `docs/model.md` and below.
 
+use crate::error::ModelError;
 use crate::format::{Format, Test, page_size};
 use crate::order::Policy;
 use serde::{Deserialize, Deserializer, de::Error as _};
-use std::path::{Path, PathBuf};
-
-/// A description that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ModelError {
-    /// No built-in description has this name.
-    #[error("no {what} is called {name:?}; there are: {known}")]
-    Unknown {
-        /// "model" or "page-table format".
-        what: &'static str,
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// The file cannot be read.
-    #[error("cannot read the model {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is not TOML, or not a model.
-    #[error("the description {name:?} is not valid: {why}")]
-    Invalid {
-        /// Name or path of the description.
-        name: String,
-        /// Where and why.
-        why: String,
-    },
-    /// The machine asked for cannot be made of this model.
-    #[error("model {name:?}: {why}")]
-    Machine {
-        /// Name of the model.
-        name: String,
-        /// Why.
-        why: String,
-    },
-}
+use std::path::Path;
 
 /// What tags TLB entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -137,6 +137,20 @@ pub struct Segment {
 /// How many segments a process has at most: "In Linux, a process has 7 segments".
 pub const SEGMENTS_MAX: usize = 7;
 
+/// Why a translation is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No translation: an entry on the way is not present.
+    NotPresent,
+    /// The entry does not allow this kind of access.
+    Protection,
+    /// A write to a page that the entry maps read-only and the cohort shares: BabelFish's CoW page
+    /// fault (ISCA'20 Figure 8, step 6).
+    CopyOnWrite,
+    /// The domain of the entry is closed to this process (ARMv7).
+    Domain,
+}
+
 /// A consumer of events: the model ([`crate::Machine`]) or a trace being recorded
 /// ([`crate::trace::Recorder`]).
 ///

@@ -34,6 +34,8 @@ pub mod census;
 pub mod counters;
 pub mod description;
 pub(crate) mod dram;
+pub(crate) mod entry;
+pub mod error;
 pub mod event;
 pub mod format;
 pub(crate) mod hash;
@@ -43,6 +45,7 @@ pub mod metrics;
 mod mshr;
 pub mod order;
 pub mod report;
+pub(crate) mod requests;
 pub mod time;
 pub(crate) mod tlb;
 pub mod trace;
@@ -51,8 +54,11 @@ pub mod trace;
 mod tests;
 
 pub use counters::Counters;
-pub use description::{Model, ModelError};
-pub use event::{AccessKind, Context, Identity, Invalidation, Mark, Privilege, Segment, Sink};
-pub use machine::{Fault, Machine};
+pub use description::Model;
+pub use error::ModelError;
+pub use event::{
+    AccessKind, Context, Fault, Identity, Invalidation, Mark, Privilege, Segment, Sink,
+};
+pub use machine::Machine;
 pub use memory::{GuestMemory, SparseMemory};
 pub use report::Report;

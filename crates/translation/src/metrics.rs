@@ -4,7 +4,7 @@
 
 use crate::census::CoreCensus;
 use crate::counters::Counters;
-use crate::report::Latencies;
+use crate::requests::Latencies;
 use serde::{Deserialize, Serialize};
 
 /// A figure.

@@ -6,30 +6,13 @@
 //! bits of the context's tag below it (no page is smaller than 4 KB), where the mask leaves out the
 //! tag of a global entry and the offset bits of its page size.
 
-use crate::format::attr;
+use crate::entry::{Entry, attr};
 use crate::order::{Order, Policy};
 
 /// The bits of a tag that name the context.
 pub const CONTEXT_MASK: u64 = 0xfff;
 /// Slots that are remembered by page, to be tried before a search.
 const GUESSES: usize = 256;
-
-/// A translation as a TLB holds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Virtual address of the page's first byte (of the cohort's layout where that is used).
-    pub page: u64,
-    /// Physical address of the page's first byte.
-    pub frame: u64,
-    /// Size of the page as a power of two.
-    pub shift: u32,
-    /// [`attr`] bits.
-    pub attr: u16,
-    /// The address space that brought it in; BabelFish's PCID.
-    pub owner: u16,
-    /// BabelFish's PC bitmask; 0 unless it was loaded.
-    pub private: u32,
-}
 
 /// What is compared. One cache line of the host holds four.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The way of an access: L1 TLB, L2 TLB, page walk, then the caches.
 
-use super::{Core, Fault, Fixed, Machine};
+use super::{Core, Fixed, Machine};
 use crate::babelfish::MaskPages;
 use crate::cache::Request;
 use crate::description::DomainCheck;
-use crate::event::AccessKind;
-use crate::format::{attr, size_class};
+use crate::entry::Entry;
+use crate::entry::{attr, size_class};
+use crate::event::{AccessKind, Fault};
 use crate::memory::GuestMemory;
-use crate::tlb::{Entry, Tlb};
+use crate::tlb::Tlb;
 
 /// What became of a slot that matched.
 enum Verdict {

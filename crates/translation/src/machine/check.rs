@@ -9,10 +9,11 @@
 
 use super::{MISMATCHES_KEPT, Machine, Mismatch};
 use crate::description::Tag;
+use crate::entry::Entry;
+use crate::entry::attr;
 use crate::event::AccessKind;
-use crate::format::{Walk, attr};
+use crate::format::Walk;
 use crate::memory::GuestMemory;
-use crate::tlb::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 /// Walks that filled the TLBs: the last one of each page and address space.

@@ -17,28 +17,15 @@ use crate::babelfish::MaskPages;
 use crate::cache::Hierarchy;
 use crate::counters::{Counters, Tally};
 use crate::description::{DomainCheck, Model, Tag, WalkCacheTag};
-use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
-use crate::format::{Format, Test, Walk, attr};
+use crate::entry::attr;
+use crate::event::{AccessKind, Context, Fault, Identity, Invalidation, Mark, Segment, Sink};
+use crate::format::{Format, Test, Walk};
 use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
-use crate::report::{Counted, Requests, When};
+use crate::requests::{Latencies, Requests, When};
 use crate::time::Clock;
 use crate::tlb::Tlb;
 use std::collections::HashMap;
-
-/// Why a translation is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// No translation: an entry on the way is not present.
-    NotPresent,
-    /// The entry does not allow this kind of access.
-    Protection,
-    /// A write to a page that the entry maps read-only and the cohort shares: BabelFish's CoW page
-    /// fault (ISCA'20 Figure 8, step 6).
-    CopyOnWrite,
-    /// The domain of the entry is closed to this process (ARMv7).
-    Domain,
-}
 
 /// An access whose physical address the page tables do not explain.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +127,16 @@ pub(crate) struct Bucket {
     /// 0 if the process is known.
     pub root: u64,
     pub counters: Counters,
+}
+
+/// Counters of the region of interest, or of all time.
+pub(crate) struct Counted {
+    /// By core.
+    pub cores: Vec<Counters>,
+    /// By process.
+    pub buckets: Vec<(Identity, u64, Counters)>,
+    /// Filled in by the caller.
+    pub requests: Option<Latencies>,
 }
 
 /// The region of interest.

@@ -3,10 +3,11 @@
 
 use super::{Bucket, Core, Machine, Space};
 use crate::description::Tag;
+use crate::entry::Entry;
+use crate::entry::attr;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Privilege, SEGMENTS_MAX, Segment};
-use crate::format::attr;
 use crate::memory::GuestMemory;
-use crate::tlb::{CONTEXT_MASK, Entry, Tlb};
+use crate::tlb::{CONTEXT_MASK, Tlb};
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
@@ -222,7 +223,7 @@ impl<M: GuestMemory> Machine<M> {
         let walk = self.format.walk(&self.memory, &context, vaddr);
         let class = walk
             .result
-            .map_or(0, |page| crate::format::size_class(page.attr));
+            .map_or(0, |page| crate::entry::size_class(page.attr));
         self.copy_page(ccid, class, vaddr, space);
         // "Irrespective of whether this was the process' first CoW event in this MaskPage, the OS
         // invalidates from the local and remote TLBs the TLB entry for this VPN that has the O bit

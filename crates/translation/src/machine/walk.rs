@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Page walks: the walk caches, the caches behind them, and what the TLBs are filled with.
 
-use super::{Fault, Machine, Mismatch};
+use super::{Machine, Mismatch};
 use crate::babelfish::Copied;
 use crate::cache::Request;
 use crate::description::WalkCacheTag;
-use crate::event::AccessKind;
-use crate::format::{LEVELS_MAX, Step, Translation, Walk, attr, size_class};
+use crate::entry::Entry;
+use crate::entry::{LEVELS_MAX, attr, size_class};
+use crate::event::{AccessKind, Fault};
+use crate::format::{Step, Translation, Walk};
 use crate::memory::GuestMemory;
-use crate::tlb::Entry;
 
 impl<M: GuestMemory> Machine<M> {
     /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since

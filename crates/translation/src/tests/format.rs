@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+use crate::entry::{attr, size_class, size_name, size_shift};
 use crate::event::Context;
-use crate::format::{Format, attr, size_class, size_name, size_shift};
-use crate::machine::Fault;
+use crate::event::Fault;
+use crate::format::Format;
 use crate::memory::SparseMemory;
 
 fn context(root: u64) -> Context {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::sets::Sets;
 use super::{Dice, POLICIES, turn};
-use crate::format::attr;
+use crate::entry::Entry;
+use crate::entry::attr;
 use crate::order::Policy;
-use crate::tlb::{Array, Entry, Tlb};
+use crate::tlb::{Array, Tlb};
 
 /// One array: sets of entries with the tag they are under.
 struct NaiveArray {

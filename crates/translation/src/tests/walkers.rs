@@ -3,8 +3,9 @@
 //! manual, on tables of random entries: each entry read, the page, and every right.
 
 use super::Dice;
+use crate::entry::attr;
 use crate::event::Context;
-use crate::format::{Format, Walk, attr};
+use crate::format::{Format, Walk};
 use crate::memory::{GuestMemory, SparseMemory};
 
 /// What a walk read, and the page if there is one.

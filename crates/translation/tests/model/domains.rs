@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! EuroSys'16 section 3.2 and page 12 of its slides: global entries in the zygote domain.
 
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{
     AccessKind, Context, Counters, GuestMemory, Machine, Model, Privilege, Sink, SparseMemory,
 };

@@ -3,7 +3,7 @@
 //! VPN0, one after the other, for the first time.
 
 use crate::os::{Os, RW, context};
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{AccessKind, Counters, Identity, Machine, Model, Sink, SparseMemory};
 
 const VADDR: u64 = 0x7f00_1234_5000;

@@ -3,7 +3,7 @@
 //! page tables and the access times of Table I.
 
 use crate::os::{GLOBAL, OR_PC, OWNED, Os, RO, RW, context};
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{
     AccessKind, Counters, Identity, Invalidation, Machine, Model, Sink, SparseMemory,
 };

@@ -11,7 +11,7 @@ use crate::sets::Sets;
 use crate::sets::Turn::{self, Fifo, Lru, Plru, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{
     AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Model,
     Segment, Sink,

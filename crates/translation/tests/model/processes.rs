@@ -2,7 +2,7 @@
 //! Counters by process and cohort, faults, requests, the region of interest, invalidations.
 
 use crate::os::{GLOBAL, Os, RO, RW, context};
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{
     AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Sink, SparseMemory,
 };

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use translation::machine::Fault;
+use translation::Fault;
 use translation::{
     AccessKind, GuestMemory, Identity, Invalidation, Machine, Model, Sink, SparseMemory,
 };
