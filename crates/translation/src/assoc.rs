@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A set-associative array of tags: the part that caches and page-walk caches have in common.
 
-use crate::order::{Order, Policy};
+use crate::replacement::{Policy, Replacement};
 
 /// Sets of an array that remembers the slot found last in each.
 const LAST_SETS: usize = 1024;
@@ -18,7 +18,7 @@ pub struct Assoc {
     /// For each set the slot that was found last: looked at first, nothing more. Empty in large
     /// arrays, where fetching it costs more than it saves.
     last: Vec<u32>,
-    order: Order,
+    replacement: Replacement,
 }
 
 impl Assoc {
@@ -37,7 +37,7 @@ impl Assoc {
                 0..=LAST_SETS => (0..sets).map(|set| (set * ways) as u32).collect(),
                 _ => Vec::new(),
             },
-            order: Order::new(policy, sets, ways),
+            replacement: Replacement::new(policy, sets, ways),
         }
     }
 
@@ -67,7 +67,7 @@ impl Assoc {
     pub fn hit(&mut self, set: usize, tag: u64) -> Option<usize> {
         let slot = self.find(set, tag)?;
         self.remember(set, slot);
-        self.order.used(slot);
+        self.replacement.used(slot);
         Some(slot)
     }
 
@@ -88,13 +88,13 @@ impl Assoc {
         let (slot, old) = match free {
             Some(way) => (first + way, None),
             None => {
-                let slot = self.order.victim(set);
+                let slot = self.replacement.victim(set);
                 (slot, Some(self.tags[slot]))
             }
         };
         self.tags[slot] = tag;
         self.remember(set, slot);
-        self.order.filled(slot);
+        self.replacement.filled(slot);
         (slot, old)
     }
 

@@ -10,7 +10,7 @@ use crate::assoc::Assoc;
 use crate::counters::Counters;
 use crate::dram::{Dram, Geometry};
 use crate::mshr::Mshrs;
-use crate::order::Policy;
+use crate::replacement::Policy;
 
 /// Bits of a line's state.
 mod line {

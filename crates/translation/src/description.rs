@@ -7,7 +7,7 @@
 
 use crate::error::ModelError;
 use crate::format::{Format, Test, page_size};
-use crate::order::Policy;
+use crate::replacement::Policy;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::Path;
 

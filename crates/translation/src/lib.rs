@@ -43,7 +43,7 @@ pub mod machine;
 pub mod memory;
 pub mod metrics;
 mod mshr;
-pub mod order;
+pub mod replacement;
 pub mod report;
 pub(crate) mod requests;
 pub mod time;

@@ -7,7 +7,7 @@
 //! tag of a global entry and the offset bits of its page size.
 
 use crate::entry::{Entry, attr};
-use crate::order::{Order, Policy};
+use crate::replacement::{Policy, Replacement};
 
 /// The bits of a tag that name the context.
 pub const CONTEXT_MASK: u64 = 0xfff;
@@ -46,7 +46,7 @@ struct Bank {
     sizes: Vec<u32>,
     /// How many entries of each size are in it: sizes that are not there are not searched.
     held: Vec<u32>,
-    order: Order,
+    replacement: Replacement,
 }
 
 impl Bank {
@@ -102,7 +102,7 @@ impl Tlb {
                 set_mask: sets as u64 - 1,
                 sizes: array.sizes.clone(),
                 held: vec![0; array.sizes.len()],
-                order: Order::new(array.policy, sets, array.ways),
+                replacement: Replacement::new(array.policy, sets, array.ways),
             });
         }
         tlb.bodies.resize(tlb.tags.len(), Body::default());
@@ -143,7 +143,7 @@ impl Tlb {
     #[inline(always)]
     pub fn used(&mut self, slot: usize) {
         let bank = &mut self.banks[usize::from(self.bank_of[slot])];
-        bank.order.used(slot - bank.first);
+        bank.replacement.used(slot - bank.first);
     }
 
     /// Searches all arrays for a slot that matches and of which `accept` says yes; arrays in
@@ -207,7 +207,7 @@ impl Tlb {
             None => {
                 let bank = &mut self.banks[number];
                 let set = (first - bank.first) / bank.ways;
-                let slot = bank.first + bank.order.victim(set);
+                let slot = bank.first + bank.replacement.victim(set);
                 let old = self.entry(slot);
                 self.remove(slot);
                 (slot, old)
@@ -233,7 +233,7 @@ impl Tlb {
         if let Some(size) = bank.sizes.iter().position(|&size| size == entry.shift) {
             bank.held[size] += 1;
         }
-        bank.order.filled(slot - bank.first);
+        bank.replacement.filled(slot - bank.first);
         self.guesses[Self::guess_index(entry.page)] = slot as u16;
         old
     }

@@ -2,7 +2,7 @@
 use super::sets::Sets;
 use super::{Dice, turn};
 use crate::assoc::Assoc;
-use crate::order::Policy;
+use crate::replacement::Policy;
 
 #[test]
 fn two_million_random_steps_agree_with_lists() {

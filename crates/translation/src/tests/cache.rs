@@ -4,7 +4,7 @@ use super::{Dice, POLICIES, turn};
 use crate::cache::{Hierarchy, Request, Shape, Shapes, which};
 use crate::counters::{CacheCounters, Counters};
 use crate::dram::Geometry;
-use crate::order::Policy;
+use crate::replacement::Policy;
 
 const MEMORY: Geometry = Geometry {
     banks: 1,

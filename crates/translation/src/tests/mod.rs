@@ -5,13 +5,13 @@ mod assoc;
 mod cache;
 mod dram;
 mod format;
-mod order;
+mod replacement;
 mod sets;
 mod time;
 mod tlb;
 mod walkers;
 
-use crate::order::Policy;
+use crate::replacement::Policy;
 use sets::Turn;
 
 /// Every policy beside its name in the references.

@@ -3,7 +3,7 @@ use super::sets::Sets;
 use super::{Dice, POLICIES, turn};
 use crate::entry::Entry;
 use crate::entry::attr;
-use crate::order::Policy;
+use crate::replacement::Policy;
 use crate::tlb::{Array, Tlb};
 
 /// One array: sets of entries with the tag they are under.

@@ -20,7 +20,7 @@ pub enum Policy {
 
 /// The state of a policy over all sets of a structure. A slot is `set * ways + way`.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Replacement {
     policy: Policy,
     ways: usize,
     /// LRU: time of the last use; FIFO: of the fill. Unused by the others.
@@ -31,7 +31,7 @@ pub struct Order {
     state: u64,
 }
 
-impl Order {
+impl Replacement {
     /// For `sets` sets of `ways` ways (at most 64 with PLRU, and a power of two).
     pub fn new(policy: Policy, sets: usize, ways: usize) -> Self {
         let stamped = matches!(policy, Policy::Lru | Policy::Fifo);

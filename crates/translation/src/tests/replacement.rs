@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::Dice;
 use super::sets::{Draws, Tree};
-use crate::order::{Order, Policy};
+use crate::replacement::{Policy, Replacement};
 use proptest::prelude::*;
 
 /// LRU as a list of ways, the oldest first; FIFO is the same without uses.
 fn compare_with_list(policy: Policy, ways: usize, steps: impl Iterator<Item = (bool, usize)>) {
-    let mut order = Order::new(policy, 1, ways);
+    let mut replacement = Replacement::new(policy, 1, ways);
     let mut list: Vec<usize> = (0..ways).collect();
     for way in 0..ways {
-        order.filled(way);
+        replacement.filled(way);
     }
     for (use_only, way) in steps {
         if use_only {
-            order.used(way);
+            replacement.used(way);
             if policy == Policy::Lru {
                 list.retain(|&other| other != way);
                 list.push(way);
             }
         } else {
-            let victim = order.victim(0);
+            let victim = replacement.victim(0);
             assert_eq!(victim, list.remove(0));
-            order.filled(victim);
+            replacement.filled(victim);
             list.push(victim);
         }
     }
@@ -61,27 +61,27 @@ fn a_million_steps_of_lru_and_fifo_agree_with_lists() {
 #[test]
 fn plru_is_a_tree_of_halves() {
     for ways in [1, 2, 4, 8, 16, 32, 64] {
-        let mut order = Order::new(Policy::Plru, 1, ways);
+        let mut replacement = Replacement::new(Policy::Plru, 1, ways);
         let mut tree = Tree::new(0..ways);
         let mut dice = Dice::new(ways as u64);
         for _ in 0..150_000 {
             let way = dice.below(ways as u64) as usize;
-            order.used(way);
+            replacement.used(way);
             tree.used(way);
-            assert_eq!(order.victim(0), tree.victim());
+            assert_eq!(replacement.victim(0), tree.victim());
         }
     }
 }
 
 #[test]
 fn random_is_xorshift64_star_and_reaches_every_way() {
-    let mut order = Order::new(Policy::Random, 4, 12);
+    let mut replacement = Replacement::new(Policy::Random, 4, 12);
     let mut draws = Draws::new();
     let mut drawn = [0; 12];
     for step in 0..12_000 {
         let set = step % 4;
         let way = draws.way(12);
-        assert_eq!(order.victim(set), 12 * set + way);
+        assert_eq!(replacement.victim(set), 12 * set + way);
         drawn[way] += 1;
     }
     assert!(drawn.iter().all(|&times| (800..1200).contains(&times)));
