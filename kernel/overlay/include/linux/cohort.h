@@ -23,11 +23,11 @@ struct task_struct;
 struct zap_details;
 
 /**
- * enum cohort_cause - why a process stops to share a table
+ * enum cohort_cause - why a process stops sharing a table
  * @COHORT_FAULT: a page fault that must not be served through the table
  * @COHORT_MAP: a new region, or one that grows, in a hole of the table
  * @COHORT_UNMAP: a part of the table is unmapped or thrown away
- * @COHORT_CHANGE: protection, place, locking or another quality changes
+ * @COHORT_CHANGE: protection, address, locking or another property changes
  */
 enum cohort_cause {
 	COHORT_FAULT,
@@ -49,7 +49,7 @@ DECLARE_STATIC_KEY_FALSE(cohort_key);
 /* On while fork copies entries of file code too (the papers' Copied PTEs). */
 DECLARE_STATIC_KEY_FALSE(cohort_copy_files_key);
 
-/* Count what also happens outside a cohort, to compare with. */
+/* Counted outside a cohort too, for comparison. */
 #define cohort_count_table()		count_vm_event(COHORT_PTP_ALLOC)
 #define cohort_count_copied(nr)		count_vm_events(COHORT_PTE_COPIED_FORK, nr)
 #define cohort_count_file_fault()	count_vm_event(COHORT_FAULT_FILE)
@@ -74,13 +74,13 @@ static inline bool cohort_member(struct mm_struct *mm)
 	return mm->cohort.id || mm->cohort.flags;
 }
 
-/* Does @mm use any shared PMD table? Callers hold its mmap_lock. */
+/* True if @mm uses any shared PMD table. Callers hold its mmap_lock. */
 static inline bool mm_cohort_upper(struct mm_struct *mm)
 {
 	return unlikely(READ_ONCE(mm->cohort.nr_upper));
 }
 
-/* Does @mm use any shared table? Callers hold its mmap_lock. */
+/* True if @mm uses any shared table. Callers hold its mmap_lock. */
 static inline bool mm_cohort(struct mm_struct *mm)
 {
 	return unlikely(READ_ONCE(mm->cohort.nr_tables));
@@ -93,7 +93,7 @@ long cohort_prctl_get(void);
 int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 		    struct pid *pid, struct task_struct *task);
 
-/* Who finds a place for memory that has somebody to find one. */
+/* The function that chooses an address, if @get_area would have chosen it. */
 static inline typeof(cohort_get_unmapped_area) *
 cohort_area(typeof(cohort_get_unmapped_area) *get_area)
 {
@@ -125,8 +125,8 @@ cohort_area(typeof(cohort_get_unmapped_area) *get_area)
 #endif /* CONFIG_COHORT */
 
 /*
- * The PMD table that maps an address, or NULL. Whoever walks without the mmap_lock
- * reads the entry above once: its process may leave a shared table at any moment.
+ * The PMD table that maps an address, or NULL. The entry above is read once: a
+ * process may leave a shared table while somebody walks it without its mmap_lock.
  */
 static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr)
 {

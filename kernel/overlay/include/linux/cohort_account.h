@@ -25,8 +25,8 @@ bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd);
  * @mm: the process through which the table was reached
  * @pmd: its entry for the table, or NULL; the table's lock is held
  *
- * Return: the owner of a shared table, else @mm (invariant 7). Whoever asks is
- * about to change the table's counts, so cached ones are dropped.
+ * Return: the owner of a shared table, else @mm (invariant 7). Drops the table's
+ * cached counts, because the caller is about to change them.
  */
 static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 {
@@ -35,7 +35,7 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 	return mm;
 }
 
-/* The same for a read fault that puts @nr entries into the table. */
+/* As cohort_payer(), for a read fault that puts @nr entries into the table. */
 static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 					      unsigned long nr)
 {
@@ -44,7 +44,7 @@ static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
 	return mm;
 }
 
-/* How many processes use the table; its lock is held. */
+/* Number of processes that use the table, whose lock is held. */
 static inline unsigned int cohort_users(pmd_t *pmd)
 {
 	return unlikely(pmd_cohort(*pmd)) ? cohort_do_users(pmd) : 1;
@@ -52,10 +52,10 @@ static inline unsigned int cohort_users(pmd_t *pmd)
 
 /**
  * cohort_borrowed() - pages mapped through tables that others are charged for
- * @mm: whose
- * @counts: NR_MM_COUNTERS counts in pages; added to
+ * @mm: the process
+ * @counts: NR_MM_COUNTERS counts in pages, to which these are added
  *
- * Exact, and takes the lock of each such table: not for the tick.
+ * Exact. Takes the lock of each such table, so the timer tick must not call it.
  */
 static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
@@ -63,21 +63,21 @@ static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 		cohort_do_borrowed(mm, counts);
 }
 
-/* The resident pages among them. */
+/* As cohort_borrowed(), the sum of the resident pages alone. */
 static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
 {
 	return mm_cohort(mm) ? cohort_do_borrowed_rss(mm) : 0;
 }
 
-/* Page tables that no process is charged for but this one is to answer for. */
+/* Bytes of page tables charged to no process that count as this one's. */
 static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
 {
 	return mm_cohort_upper(mm) ? cohort_do_pgtables_bytes(mm) : 0;
 }
 
 /*
- * For the OOM killer: what to add to the pages that @mm is charged for, so that
- * each user of a table bears an equal part.
+ * Pages that the OOM killer adds to those @mm is charged for, so that each user
+ * of a table bears an equal part. May be negative.
  */
 static inline long cohort_badness(struct mm_struct *mm)
 {
@@ -85,8 +85,8 @@ static inline long cohort_badness(struct mm_struct *mm)
 }
 
 /*
- * Is @mm charged for the table? True for one user of each table, so that whoever
- * walks all mappings of a page can count each once. The table's lock is held.
+ * True if @mm is charged for the table, whose lock is held. It is true for exactly
+ * one user of each table, so a walk of all mappings counts each of them once.
  */
 static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 {

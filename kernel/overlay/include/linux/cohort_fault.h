@@ -19,7 +19,7 @@ bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
 bool cohort_do_install(pmd_t *pmd, pgtable_t *pte);
 bool cohort_do_pmd_shared(pmd_t *pmd);
 
-/* Takes pointers, so that nothing is loaded before the branch, for each page. */
+/* Takes pointers, because it is called per page: loads nothing before the branch. */
 static inline bool cohort_maps_old(struct vm_area_struct *vma,
 				   struct vm_fault *vmf, unsigned long addr,
 				   unsigned int nr)
@@ -28,14 +28,14 @@ static inline bool cohort_maps_old(struct vm_area_struct *vma,
 	       cohort_do_maps_old(vmf, addr, nr);
 }
 
-/* Put a new table in an empty entry; false if it lies in a table of @mm's own. */
+/* Put a new table into an empty entry; false if the PMD table is @mm's own. */
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 				  pgtable_t *pte)
 {
 	return mm_cohort_upper(mm) && cohort_do_install(pmd, pte);
 }
 
-/* Does the entry lie in a shared table, in which no huge page is mapped? */
+/* True if the entry lies in a shared PMD table: no huge page may be mapped there. */
 static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
 {
 	return mm_cohort_upper(mm) && cohort_do_pmd_shared(pmd);

@@ -12,14 +12,14 @@
 #ifdef CONFIG_COHORT
 
 /**
- * struct cohort_fork - a fork on its way through the parent's regions
- * @sharing: this fork shares tables; all else is only valid then
+ * struct cohort_fork - the state of a fork that duplicates the parent's regions
+ * @sharing: this fork shares tables; the other fields are valid only then
  * @shareable: the tables of @prev may be shared
- * @refused: a region in the table at @base may not
+ * @refused: a region in the table at @base may not be shared
  * @cow: a region in the table at @base is private memory
  * @mm: the child
  * @oldmm: the parent
- * @prev: the parent's region at hand
+ * @prev: the parent's region that is being duplicated
  * @base: below this address all tables are shared or copied
  */
 struct cohort_fork {
@@ -45,7 +45,7 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 		cohort_do_exit_mmap(mm);
 }
 
-/* A child that will not have all regions; the parent is still locked. */
+/* The fork has failed: @mm lacks regions. The parent is still locked. */
 static inline void cohort_fork_failed(struct mm_struct *mm)
 {
 	if (mm_cohort_upper(mm))
@@ -73,13 +73,13 @@ static inline int cohort_fork_next(struct cohort_fork *cf,
 	return cohort_forking(cf) ? cohort_do_fork_next(cf, vma) : 0;
 }
 
-/* Is the page table of the region at hand taken care of by the above? */
+/* True if cohort_fork_next() shares or copies the current region's tables. */
 static inline bool cohort_fork_copies(struct cohort_fork *cf)
 {
 	return cohort_forking(cf) && cf->shareable;
 }
 
-/* Put the child's region where the iterator has found the parent's. */
+/* Put the child's region in the parent's place at the iterator, if sharing. */
 static inline bool cohort_fork_store(struct cohort_fork *cf,
 				     struct vma_iterator *vmi,
 				     struct vm_area_struct *vma)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared page tables: a process becomes another user's or enters a namespace.
+ * Shared page tables: a process changes its user or its namespaces.
  *
- * What a process has touched, its siblings can learn by timing. So it takes tables
- * of its own then, unless the zygote has asked otherwise (PR_COHORT_KEEP_IDS).
+ * Siblings can learn by timing what a process has touched. So a process that
+ * changes them unshares, unless the zygote asked otherwise (PR_COHORT_KEEP_IDS).
  */
 #ifndef _LINUX_COHORT_IDS_H
 #define _LINUX_COHORT_IDS_H
@@ -24,14 +24,14 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 	return mm && unlikely(READ_ONCE(mm->cohort.nr_tables));
 }
 
-/* A child is made, maybe in namespaces of its own. Returns 0 or -ENOMEM. */
+/* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */
 static inline int cohort_fork_namespaces(struct mm_struct *mm,
 					 unsigned long flags)
 {
 	return cohort_ids_matter(mm) ? cohort_do_fork_namespaces(mm, flags) : 0;
 }
 
-/* The calling process gets other credentials. Cannot fail. */
+/* The calling process gets other credentials. Cannot fail: kills it instead. */
 static inline void cohort_new_creds(struct mm_struct *mm,
 				    const struct cred *old,
 				    const struct cred *new)
@@ -40,14 +40,14 @@ static inline void cohort_new_creds(struct mm_struct *mm,
 		cohort_do_new_creds(mm, old, new);
 }
 
-/* The calling process enters other namespaces. Cannot fail. */
+/* The calling process enters other namespaces. Cannot fail: kills it instead. */
 static inline void cohort_new_namespaces(struct mm_struct *mm)
 {
 	if (cohort_ids_matter(mm))
 		cohort_do_new_namespaces(mm);
 }
 
-/* exec gives more rights: nothing of what the caller asked for is inherited. */
+/* An exec that gains privileges inherits none of the caller's settings. */
 static inline void cohort_forget(struct mm_struct *mm)
 {
 	mm->cohort.id = 0;

@@ -18,13 +18,13 @@ int cohort_do_merge_any(struct mm_struct *mm);
 bool cohort_do_maps_merged(struct vm_area_struct *vma, unsigned long addr,
 			   struct folio *folio);
 
-/* Is a table scanned through @mm? The table's lock is held. */
+/* True if KSM scans the table through @mm. The table's lock is held. */
 static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 {
 	return likely(!pmd_cohort(*pmd)) || cohort_do_scans(mm, pmd);
 }
 
-/* A region is to be mergeable, or not any more. Returns 0 or -ENOMEM. */
+/* Before VM_MERGEABLE of a region changes. Returns 0 or -ENOMEM. */
 static inline int cohort_merge_region(struct vm_area_struct *vma,
 				      unsigned long start, unsigned long end)
 {
@@ -32,16 +32,16 @@ static inline int cohort_merge_region(struct vm_area_struct *vma,
 	       cohort_do_merge_region(vma, start, end) : 0;
 }
 
-/* All regions are to be mergeable. Returns 0 or -ENOMEM. */
+/* Before all regions become mergeable. Returns 0 or -ENOMEM. */
 static inline int cohort_merge_any(struct mm_struct *mm)
 {
 	return mm_cohort(mm) ? cohort_do_merge_any(mm) : 0;
 }
 
 /*
- * The reverse map has come to a region of another process than the one through
- * which a page was merged: is the page there? Assumed to be without us. The
- * region may be anybody's whom the root of the anon_vmas leads to, a member or not.
+ * True if a merged page is mapped by a region of another process than the one
+ * through which it was merged. Outside a cohort true without a test, as in stock
+ * KSM. The anon_vma root leads to regions of members and of others alike.
  */
 static inline bool cohort_maps_merged(struct vm_area_struct *vma,
 				      unsigned long addr, struct folio *folio)

@@ -23,14 +23,13 @@ void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_free_table(struct page *page);
 
 /*
- * The mark of a table that was ever shared. It outlives the sharing, since a
- * walker that came through a former user's entry may still stand in the table:
- * such a table is freed in its own way. The bit means "pinned" to Xen PV, where
- * no table is shared.
+ * Set on a table that was ever shared, until it is freed: a walker that came
+ * through a former user's entry may still be in it, so it is freed by RCU. Xen PV
+ * uses this bit for "pinned"; no table is shared there.
  */
 #define PG_COHORT	PG_owner_priv_1
 
-/* Entries up to @addr were zapped; false if the table is the process's own. */
+/* Account for entries zapped up to @addr; false if the table is not shared. */
 static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 				 unsigned long addr, int *rss)
 {
@@ -41,13 +40,13 @@ static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 }
 
 /**
- * cohort_clear_flush() - clear an entry and flush all who may know it
+ * cohort_clear_flush() - clear an entry and flush every TLB that may hold it
  * @vma: the region through which the reverse map came
  * @pmd: the entry above; the lock of the table is held
  * @addr: the address
  * @ptep: the entry
  *
- * The users of a shared table, this process among them, are flushed at once
+ * Flushes all users of a shared table, this process included, before it returns
  * (invariant 4).
  *
  * Return: the entry as it was.
@@ -60,14 +59,14 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 	return ptep_clear_flush(vma, addr, ptep);
 }
 
-/* A swap entry enters the table: swapoff must find every sharer. */
+/* A swap entry enters the table: put every sharer on swapoff's list. */
 static inline void cohort_list_sharers(pmd_t *pmd)
 {
 	if (pmd && unlikely(pmd_cohort(*pmd)))
 		cohort_do_list_sharers(pmd);
 }
 
-/* A table is given to the gather; false if it was never shared. */
+/* Give a table to the gather if it was ever shared, else return false. */
 static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
 				       struct page *page)
 {
@@ -86,7 +85,7 @@ static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
 	return true;
 }
 
-/* A table of any level may go; false if it is to be freed at once. */
+/* Free a table of any level by RCU if it was ever shared, else return false. */
 static inline bool cohort_free_table(struct page *page)
 {
 	if (likely(!test_bit(PG_COHORT, &page->flags)))

@@ -10,11 +10,11 @@
 #include <linux/types.h>
 
 /**
- * struct cohort_mm - an address space as the member of a cohort
+ * struct cohort_mm - what an address space keeps as a member of a cohort
  * @tables: the shared last-level tables it uses (&struct cohort_sharer, RCU list)
  * @uppers: the same for PMD tables
  * @lock: serialises changes of both lists; a leaf lock, inside every table's lock
- * @nr_tables: length of both lists; 0 lets every hook pass at once
+ * @nr_tables: length of both lists; 0 makes every hook return at once
  * @nr_upper: how many of them are PMD tables
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
@@ -22,7 +22,7 @@
 struct cohort_mm {
 	struct list_head tables;
 	struct list_head uppers;
-	spinlock_t lock;		/* of the list, a leaf lock */
+	spinlock_t lock;		/* of both lists, a leaf lock */
 	unsigned int nr_tables;
 	unsigned int nr_upper;
 	u64 id;

@@ -24,17 +24,18 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
 int cohort_do_leave_timens(struct mm_struct *mm);
 
 /**
- * cohort_unshare_tables() - give a process its own last-level tables in a range
- * @mm: whose; its mmap_lock is held
+ * cohort_unshare_tables() - unshare every last-level table in a range
+ * @mm: the process; its mmap_lock is held
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  * @cause: why, for the counters
  *
- * For what changes entries of private memory only: that is never in a shared PMD
- * table. May sleep.
+ * Use it before entries of private memory change while the regions stay (swapoff,
+ * uprobes, userfaultfd's move, merging). Shared PMD tables hold no private memory
+ * and stay shared. May sleep.
  *
- * Return: 0, or -ENOMEM; then some tables may be private by now, which changes
- * nothing that a process could see.
+ * Return: 0 or -ENOMEM. After -ENOMEM some tables may already be unshared; no
+ * process can see a difference.
  */
 static inline int cohort_unshare_tables(struct mm_struct *mm,
 					unsigned long start, unsigned long end,
@@ -45,13 +46,15 @@ static inline int cohort_unshare_tables(struct mm_struct *mm,
 }
 
 /**
- * cohort_unshare_range() - give a process its own tables in a range
- * @mm: whose; its mmap_lock is held for writing
+ * cohort_unshare_range() - unshare every table in a range, PMD tables too
+ * @mm: the process; its mmap_lock is held for writing
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  * @cause: why, for the counters
  *
- * Call before anything is changed (invariant 8). May sleep.
+ * Use it before regions change while their pages stay (mprotect, mremap, mlock,
+ * registering with userfaultfd), and before a stack grows down. Call it before
+ * anything is changed (invariant 8). May sleep.
  *
  * Return: as cohort_unshare_tables().
  */
@@ -64,17 +67,18 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 }
 
 /**
- * cohort_unshare_edges() - prepare a range to be unmapped or mapped anew
- * @mm: whose; its mmap_lock is held for writing
+ * cohort_unshare_edges() - unshare tables that reach beyond a range
+ * @mm: the process; its mmap_lock is held for writing
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  * @cause: why, for the counters
  *
- * Unshares the tables that the range shares with regions outside of it. Tables
- * of which the process uses nothing outside the range are left alone: zapping
- * leaves them without a copy.
+ * Use it before a range is unmapped or a region is put there (munmap, mmap, brk).
+ * It unshares a table at either end if the process also has a region in it outside
+ * the range, and leaves all PMD tables. The other tables stay shared: zapping
+ * leaves them without a copy. May sleep.
  *
- * Return: 0 or -ENOMEM.
+ * Return: as cohort_unshare_tables().
  */
 static inline int cohort_unshare_edges(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
@@ -85,14 +89,17 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 }
 
 /**
- * cohort_unshare_partial() - prepare a range whose pages are thrown away
- * @mm: whose; its mmap_lock is held
+ * cohort_unshare_partial() - unshare tables that lie partly in a range
+ * @mm: the process; its mmap_lock is held
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  *
- * Unshares the tables of which only a part lies in the range.
+ * Use it before pages are thrown away while the regions stay (MADV_DONTNEED).
+ * Unlike cohort_unshare_edges() it ignores regions, and it leaves no PMD table:
+ * cohort_madvise() has done that. Tables wholly in the range stay shared: zapping
+ * leaves them without a copy. May sleep.
  *
- * Return: 0 or -ENOMEM.
+ * Return: as cohort_unshare_tables().
  */
 static inline int cohort_unshare_partial(struct mm_struct *mm,
 					 unsigned long start, unsigned long end)
@@ -100,7 +107,7 @@ static inline int cohort_unshare_partial(struct mm_struct *mm,
 	return mm_cohort(mm) ? cohort_do_unshare_partial(mm, start, end) : 0;
 }
 
-/* Advice is to come. Returns 0 or -EINTR. */
+/* Leave PMD tables before advice that zaps entries. Returns 0 or -EINTR. */
 static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
 				 unsigned long end, int behavior)
 {
@@ -108,7 +115,7 @@ static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
 	       cohort_do_madvise(mm, start, end, behavior) : 0;
 }
 
-/* The process is to change its time namespace. Returns 0 or -ENOMEM. */
+/* Unshare [vvar] before the time namespace changes. Returns 0 or -ENOMEM. */
 static inline int cohort_leave_timens(struct mm_struct *mm)
 {
 	return mm && mm_cohort(mm) ? cohort_do_leave_timens(mm) : 0;

@@ -3,8 +3,8 @@
  * Shared page tables: who is charged, and what a process uses in all.
  *
  * Each table has one owner, which is charged for the table and all its entries.
- * So fork counts nothing. What the others use through it is summed when somebody
- * asks, and the charge moves when the owner leaves (invariant 7).
+ * So fork counts nothing. What other users map through it is summed when it is
+ * read, and the charge moves when the owner leaves (invariant 7).
  */
 #include <linux/mm.h>
 #include <linux/rmap.h>
@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-/* Add what one entry is charged as to @counts. */
+/* Add one entry to the counter in @counts that it is charged to. */
 void cohort_count_entry(pte_t pte, unsigned long *counts)
 {
 	swp_entry_t entry;
@@ -32,7 +32,7 @@ void cohort_count_entry(pte_t pte, unsigned long *counts)
 		counts[mm_counter(pfn_swap_entry_folio(entry))]++;
 }
 
-/* Add what all entries of a last-level table are charged as to @counts. */
+/* Add all entries of a last-level table to @counts. */
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
 {
 	int i;
@@ -77,7 +77,7 @@ unsigned int cohort_do_users(pmd_t *pmd)
 	return READ_ONCE(cohort_ptdesc(*pmd)->pt_cohort->users);
 }
 
-/* Is this the first of the table's users? The table's lock is held. */
+/* True if @mm is the first in the table's list, whose lock is held. */
 static bool is_first(struct cohort_table *ct, struct mm_struct *mm)
 {
 	return list_first_entry(&ct->sharers, struct cohort_sharer,
@@ -91,7 +91,7 @@ bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd)
 
 	if (!ct->is_upper)
 		return ct->owner == mm;
-	/* Charged to an account of its own: any one user will do. */
+	/* No process is charged for a PMD table: choose one user. */
 	spin_lock(&ct->upper_lock);
 	first = is_first(ct, mm);
 	spin_unlock(&ct->upper_lock);
@@ -110,7 +110,7 @@ static void walk_list(struct list_head *list, struct mm_struct *mm,
 		struct cohort_table *ct = sharer->table;
 		spinlock_t *lock = cohort_table_lock(ct);
 
-		/* RCU keeps record, table and lock; the lock tells if in use. */
+		/* RCU keeps record, table and lock; the lock shows if still used. */
 		spin_lock(lock);
 		if (!list_empty(&sharer->in_table)) {
 			__cohort_count(ct);
@@ -188,7 +188,7 @@ static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 }
 
 /*
- * For a PMD table, and the tables in it, the first of its users answers, so that
+ * A PMD table, with the tables in it, counts for the first of its users, so that
  * the sum over all processes is right.
  */
 unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm)
@@ -224,11 +224,11 @@ static void add_table(struct cohort_table *ct, struct mm_struct *mm, void *arg)
  * cohort_count_tables() - how many tables a process shares now
  * @mm: the process
  * @shared: last-level tables that have other users
- * @owned: those of them that @mm is charged for, or answers for
+ * @owned: those of them that are charged to @mm, or counted for it
  * @upper: PMD tables that have other users
  *
- * A table whose last other user has left is not shared, though its entry keeps
- * the mark until the process touches it.
+ * A table whose other users have all left is not shared, though its entry keeps
+ * the mark until the process next writes or unshares.
  */
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 			 unsigned int *owned, unsigned int *upper)
@@ -242,9 +242,9 @@ void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 }
 
 /*
- * A swap entry was put into the table. Each of its users may be the one through
- * which swapoff must find it; the last swapoff has emptied the list. T's lock
- * is held.
+ * A swap entry was put into the table. Put all users on swapoff's list, because
+ * swapoff may have to find the entry through any of them, and the last swapoff has
+ * emptied the list. T's lock is held.
  */
 void cohort_do_list_sharers(pmd_t *pmd)
 {

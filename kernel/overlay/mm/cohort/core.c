@@ -10,10 +10,10 @@
  * (12). In that one critical section U drops, the accounts are handed over and
  * the process's own TLB is flushed (5), so at any moment: every process that
  * could reach T through its TLB is a user; T has a user through which the
- * reverse map finds its pages; and whoever sees U == 1 under T's lock is alone
- * with T and may take it back as an ordinary table.
+ * reverse map finds its pages; and a process that sees U == 1 under T's lock is
+ * the only user and may take T back as an ordinary table.
  *
- * One exception saves a flush a table at exit: a process without threads left
+ * One exception saves a flush per table at exit: a process without threads left
  * flushes once before it leaves its tables. Nothing can bring its translations
  * back to a TLB after that, see cohort_do_exit_mmap().
  *
@@ -57,10 +57,10 @@ u64 cohort_new_id(void)
 /**
  * cohort_activate() - let hooks on hot paths look for shared tables
  *
- * To be called before the first table can be shared. A reverse map walker that
- * does not lock the tables it passes holds the RCU read lock: after this, none
- * is left from before (see the hook in mm/page_vma_mapped.c). Never undone,
- * since tables stay shared when the mode changes.
+ * Call it before the first table can be shared. A reverse map walker that does not
+ * lock the tables it passes holds the RCU read lock, so when this returns, all
+ * walkers have seen the key (see the hook in mm/page_vma_mapped.c). Never undone,
+ * because tables stay shared when the mode changes.
  */
 void cohort_activate(void)
 {
@@ -110,7 +110,7 @@ struct cohort_sharer *cohort_sharer_alloc(void)
 	return kmem_cache_alloc(sharer_cache, GFP_KERNEL_ACCOUNT);
 }
 
-/* Returns how many there are: all or, for want of memory, none. */
+/* Returns @nr, or 0 without memory. */
 unsigned int cohort_sharers_alloc(unsigned int nr, struct cohort_sharer **into)
 {
 	return kmem_cache_alloc_bulk(sharer_cache, GFP_KERNEL_ACCOUNT, nr,
@@ -187,7 +187,7 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	return true;
 }
 
-/* Lock the table of a sharer that nobody else can take off the list. */
+/* As cohort_lock(), for a sharer that nobody else can take off the list. */
 static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
 {
 	l->ct = sharer->table;
@@ -234,7 +234,7 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 	pud = pud_offset(p4d, addr);
 	*next = pud_addr_end(addr, *next);
 	entry = READ_ONCE(*pud);
-	/* A huge page may be on its way to another place. */
+	/* A huge page may be moved away meanwhile. */
 	if (!pud_present(entry) || pud_leaf(entry))
 		return NULL;
 	*next = pmd_addr_end(addr, *next);
@@ -242,7 +242,7 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 }
 
 /**
- * __cohort_join() - one more process uses a table
+ * __cohort_join() - add a user to a table
  * @ct: the table; its lock is held
  * @sharer: a fresh record
  * @mm: the process
@@ -257,10 +257,10 @@ void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
 }
 
 /**
- * cohort_join_mm() - put tables that a process uses on its list
+ * cohort_join_mm() - put tables that a process uses on its lists
  * @mm: the process
- * @sharers: its use of them; others' are passed over
- * @nr: how many
+ * @sharers: records of use; those of other processes are skipped
+ * @nr: length of @sharers
  */
 void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
 		    unsigned int nr)
@@ -282,6 +282,7 @@ void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
 	spin_unlock(&mm->cohort.lock);
 }
 
+/* Take a user off both lists. The table's lock is held. */
 void cohort_unlink_sharer(struct cohort_sharer *sharer)
 {
 	struct mm_struct *mm = sharer->mm;
@@ -296,7 +297,7 @@ void cohort_unlink_sharer(struct cohort_sharer *sharer)
 	kfree_rcu(sharer, rcu);
 }
 
-/* The owner leaves: another user is charged from now on (invariant 7). */
+/* The owner leaves: charge another user (invariant 7). */
 static void hand_over(struct cohort_table *ct)
 {
 	struct cohort_sharer *next;
@@ -317,7 +318,7 @@ static void hand_over(struct cohort_table *ct)
 }
 
 /**
- * __cohort_leave() - a process uses a table no more
+ * __cohort_leave() - a process stops using a table
  * @ct: the table; its lock and that of the process's entry are held
  * @sharer: the process, not the last user; its entry is turned away already
  *
@@ -338,12 +339,12 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 }
 
 /*
- * Pages of a table that nobody copied are exclusive as before, and their last
- * user may write to them in place. Not so if a former user has lent one to a
- * pipe or a device (a reference without a mapping, taken before the table was
- * shared or by a read through it): after a fork a store goes to a copy then, and
- * the holder keeps what it was lent. Such pages, and swapped ones, are treated
- * as if fork had copied their entries. T's lock is held.
+ * Take the exclusive mark from pages that have other references. Pages of a table
+ * that nobody copied are exclusive as before it was shared, so its last user may
+ * write to them in place. But a former user may have lent a page to a pipe or a
+ * device (a reference without a mapping, taken before the table was shared or by
+ * a read through it), whose holder must keep what it was lent. Such pages, and
+ * swapped ones, are treated as if fork had copied their entries. T's lock is held.
  */
 static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 {
@@ -383,12 +384,12 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
  * @sharer: the last user
  * @dying: the process will only throw the entries away
  *
- * All former users have flushed when they left, so nobody else can see the
- * pages through T, and nobody can begin to: GUP-fast rechecks the entry through
- * which it came. Writing is allowed again by the entry, which needs no flush: a
- * CPU that still knows the old entry takes one more fault.
+ * All former users flushed when they left, so no other process can see the pages
+ * through T, or begin to: GUP-fast rechecks the entry through which it came. The
+ * entry allows writing again, which needs no flush: a CPU that still caches the
+ * old entry takes one more fault.
  *
- * Context: frees @ct and @sharer behind RCU; the locks are still to be dropped.
+ * Context: frees @ct and @sharer by RCU; the caller then drops both locks.
  */
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying)
@@ -406,10 +407,10 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 
 /**
  * cohort_do_exit_mmap() - a process without threads leaves all its tables
- * @mm: nobody will run on it any more (mm_users is 0)
+ * @mm: its address space, on which no thread runs any more (mm_users is 0)
  *
- * Before the regions are unlinked from the reverse map (invariant 5). The OOM
- * reaper may run at the same time; it passes over shared tables.
+ * Called before the regions are unlinked from the reverse map (invariant 5). The
+ * OOM reaper may run at the same time; it skips shared tables.
  */
 void cohort_do_exit_mmap(struct mm_struct *mm)
 {
@@ -420,16 +421,16 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	/*
 	 * One flush for all tables: afterwards no CPU has this address space
 	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
-	 * it; and none will load it again. (A child whose fork has failed never
-	 * ran.) Only a hypervisor that flushes in place of an interrupt leaves
-	 * it loaded, and the entries could be cached again until they are
-	 * cleared: then each table is flushed as it is left.
+	 * it, and none loads it again. (A child whose fork has failed never
+	 * ran.) Only a hypervisor that flushes instead of sending an interrupt
+	 * leaves it loaded. Entries can be cached again then until they are
+	 * cleared, so each table is flushed when it is left.
 	 */
 	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
 	loaded = arch_cohort_loaded(mm);
 
 	if (mm_cohort_upper(mm)) {
-		/* The reaper walks what is mapped of files for reading. */
+		/* The OOM reaper reads mappings of files under mmap_lock. */
 		mmap_write_lock(mm);
 		while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
 							  struct cohort_sharer,
@@ -467,12 +468,12 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
  * @next: address behind the range in this table
  * @details: who asks
  *
- * Never allocates (invariant 8). Whoever unmaps a part of a table has unshared
- * it before (cohort_unshare_edges(), cohort_unshare_partial()).
+ * Never allocates (invariant 8). A caller that unmaps a part of a table has
+ * unshared it (cohort_unshare_edges(), cohort_unshare_partial()).
  *
- * Return: true if there is nothing left to do for this table; false if its
- * entries are to be zapped: the process is alone with it, or a file is being
- * truncated, which concerns all users alike.
+ * Return: true if nothing is left to do for this table; false if its entries must
+ * be zapped, because the process is the only user, or because a file is being
+ * truncated, which changes the entries for all users.
  */
 bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		unsigned long next, struct zap_details *details)
@@ -485,8 +486,9 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	if (flags & ZAP_FLAG_MAPPING)
 		return false;
 	/*
-	 * Who unmaps has left the PMD table before. Advice may have been
-	 * overtaken by a fork: nothing that it throws away would be lost.
+	 * munmap has left the PMD table before. Only advice comes here, when
+	 * a fork shared the table again meanwhile: it may be skipped, as the
+	 * pages are shared memory.
 	 */
 	if (arch_pmd_cohort_upper(*pmd))
 		return true;
@@ -494,8 +496,8 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		return pmd_none(*pmd);
 	if (flags & ZAP_FLAG_KEEP_SHARED) {
 		/*
-		 * The reaper changes nothing but entries, since exit may be
-		 * walking the list of tables. Nobody can join meanwhile.
+		 * The reaper changes nothing but entries, because exit may be
+		 * walking the list of tables. No process can join meanwhile.
 		 */
 		bool shared = l.ct->users > 1;
 
@@ -508,7 +510,7 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		return false;
 	}
 	if (WARN_ON_ONCE(!(flags & ZAP_FLAG_UNMAP) && next - addr != PMD_SIZE)) {
-		/* Nobody unshared: keep what others need, lose nothing. */
+		/* The caller did not unshare: skip, so that other users keep it. */
 		cohort_unlock(&l);
 		return true;
 	}
@@ -522,9 +524,9 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 }
 
 /*
- * Entries of a shared table were zapped, up to @addr: all users flush them before
- * T's lock is dropped (invariant 4), if there was any that a TLB may hold, and
- * the owner's account changes. The gather knows what it has cleared.
+ * Entries of a shared table were zapped, up to @addr. Flush them for all users
+ * before T's lock is dropped (invariant 4), unless the gather has cleared none
+ * that a TLB may hold, and change the owner's account.
  */
 void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		      int *rss)
@@ -546,9 +548,9 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
  * @page: the table
  *
  * Walkers that entered through former users' entries hold only the RCU read
- * lock, and use the table's lock before they recheck the entry. So memory,
- * lock and destructor wait for RCU on every configuration, bare metal included
- * (where x86 frees tables without RCU).
+ * lock, and take the table's lock before they recheck the entry. So memory,
+ * lock and destructor wait for RCU on every configuration, also on bare metal,
+ * where x86 frees tables without RCU.
  */
 void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
@@ -556,11 +558,11 @@ void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 	tlb_remove_table(tlb, page);
 }
 
-/* Its record is gone; this is what free_table_rcu() is to know. */
+/* Tells free_table_rcu() that this was a PMD table; its record is gone. */
 #define COHORT_WAS_UPPER	((struct cohort_table *)1UL)
 
 /**
- * cohort_do_pmd_free_tlb() - the same for an empty PMD table
+ * cohort_do_pmd_free_tlb() - free an empty PMD table that was shared once
  * @tlb: the gather of its last user
  * @page: the table
  */
@@ -586,7 +588,7 @@ static void free_table_rcu(struct rcu_head *head)
 }
 
 /**
- * cohort_do_free_table() - the gather has flushed, the table may go
+ * cohort_do_free_table() - free a table by RCU after the gather has flushed
  * @page: a table that was shared once
  */
 void cohort_do_free_table(struct page *page)
@@ -596,7 +598,7 @@ void cohort_do_free_table(struct page *page)
 	call_rcu(&pt->pt_rcu_head, free_table_rcu);
 }
 
-/* Called by share.c once a table gets its first second user. */
+/* Called when a table gets its record, before its second user. */
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct)
 {
 	pt->pt_cohort = ct;

@@ -11,10 +11,10 @@
 #include "internal.h"
 
 /*
- * May this fault be served through a shared table (invariants 2 and 6)? Yes for
- * reads of file pages, which all users will see, and of the zero page; and for
- * stores to shared memory in a table with no private region. A region that has an
- * order is given pages of its own by reads too.
+ * True if a fault may be served through a shared table (invariants 2 and 6): reads
+ * of file pages, which all users will see, and of the zero page; and stores to
+ * shared memory in a table without a private region. Reads in a region with an
+ * order may not, because they allocate anonymous pages.
  */
 static bool fault_through_table(struct vm_fault *vmf)
 {
@@ -31,12 +31,12 @@ static bool fault_through_table(struct vm_fault *vmf)
 	if (!vmf->pte)
 		return !vma_is_anonymous(vmf->vma) ||
 		       !region_order_fills(vmf->vma);
-	/* The fault would rebuild the entry, trusting that it is its own. */
+	/* A NUMA-hint fault would rebuild the entry as if it were its own. */
 	if (pte_present(vmf->orig_pte))
 		return !pte_protnone(vmf->orig_pte);
 	/*
 	 * Waiting is harmless. A page swapped in would be known to the reverse
-	 * map by this process's anon_vma alone.
+	 * map by this process's anon_vma only.
 	 */
 	entry = pte_to_swp_entry(vmf->orig_pte);
 	return is_migration_entry(entry) || is_hwpoison_entry(entry);
@@ -47,11 +47,11 @@ static bool fault_through_table(struct vm_fault *vmf)
  * @vmf: the fault, with the entry read but not locked; either the mmap_lock or
  *       the region's lock is held
  *
- * The mark was seen before the table was mapped, so nothing that this fault
- * does without it can be in a table shared meanwhile: sharing needs both locks.
+ * The mark was read before the table was mapped. A fault that saw no mark works in
+ * a table that cannot become shared meanwhile: sharing needs both locks.
  *
  * Return: 0 to go on through the table; VM_FAULT_FALLBACK if the table was
- * unshared, and the entry is to be read again; VM_FAULT_OOM.
+ * unshared and the entry must be read again; VM_FAULT_OOM.
  */
 vm_fault_t cohort_fault(struct vm_fault *vmf)
 {
@@ -70,12 +70,12 @@ vm_fault_t cohort_fault(struct vm_fault *vmf)
 }
 
 /**
- * cohort_do_maps_old() - are pages mapped old that lie beside the one faulted for?
+ * cohort_do_maps_old() - whether pages beside the faulting one are mapped old
  * @vmf: the fault, in an address space that has shared tables, or will
  * @addr: the first page to be mapped
  * @nr: how many
  *
- * cohort_pte_wanted() has to tell what was used from what lay beside it.
+ * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
  */
 bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
 			unsigned int nr)
@@ -84,16 +84,16 @@ bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
 }
 
 /**
- * cohort_gup_check() - may a page be taken through a shared table?
+ * cohort_gup_check() - whether GUP may take a page through a shared table
  * @pmd: the entry, with the mark; the table's lock is held
  * @page: the page, or NULL for one without a struct page
  * @flags: FOLL_*
  *
- * A pin is as good as a store, since the holder may write for as long as it
- * likes and the page must stay this process's own (invariants 2 and 9).
+ * A pin counts as a store, because its holder may write at any time and the page
+ * must stay this process's own (invariants 2 and 9).
  *
- * Return: 0, or -EAGAIN if a write fault, -EMLINK if an unsharing fault must
- * come first.
+ * Return: 0; -EAGAIN if a write fault must come first, -EMLINK if an unsharing
+ * fault must.
  */
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags)
 {
@@ -105,7 +105,7 @@ int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags)
 }
 
 /**
- * cohort_gup_fast() - may GUP-fast go through a shared table?
+ * cohort_gup_fast() - whether GUP-fast may go through a shared table
  * @flags: FOLL_*
  *
  * Return: false to leave it to cohort_gup_check().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared page tables: flushing the users of a table, and nobody else.
+ * Shared page tables: flushing the users of a table, and no other process.
  */
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -10,19 +10,19 @@
 #include "internal.h"
 
 /*
- * Up to this many users are flushed one by one, each only the range. For more,
- * one round of interrupts for all costs less than keeping the rest of a TLB is
- * worth.
+ * Flush up to this many users one by one, the range alone. For more users, flush
+ * their whole TLBs in one round of interrupts: keeping the rest of a TLB is not
+ * worth a round per user.
  */
 #define COHORT_FLUSH_SINGLY	3
 
-/* Too large for the stack; used with T's lock held, so without preemption. */
+/* Too large for the stack. Used under T's lock, so without preemption. */
 static DEFINE_PER_CPU(struct arch_tlbflush_unmap_batch, flush_batch);
 
 /*
- * The table's lock is held, which protects the list, and interrupts are on.
- * Users that run nowhere are told by their generation, when they are switched
- * to; a processor is interrupted once, and only if it runs a user.
+ * Flush a range for all users. The table's lock is held, which protects the list,
+ * and interrupts are on. A processor is interrupted once, and only if it runs a
+ * user; users that run nowhere flush by their generation when switched to.
  */
 static void flush_sharers(struct cohort_table *ct, unsigned long start,
 			  unsigned long end)
@@ -56,8 +56,8 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 		return;
 	}
 	/*
-	 * Pairs with the barrier in cohort_share_upper(): whoever is not on the
-	 * list yet will find the entries as they are now.
+	 * Pairs with the barrier in cohort_share_upper(): a child that is not on
+	 * the list yet finds the entries as they are now.
 	 */
 	smp_mb();
 	spin_lock(&ct->upper_lock);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared page tables: a process becomes another user's or enters a namespace.
+ * Shared page tables: a process changes its user or its namespaces.
  *
- * Tables are only ever joined at fork, by a child of the process that has them.
- * So a process can share with one of another user, or in another namespace, only
- * by going there itself. It takes tables of its own on the way.
+ * A process joins tables only at fork, those of its parent. So it can share with a
+ * process of another user, or in another namespace, only if one of them changes
+ * these. It unshares all its tables then.
  */
 #include <linux/cohort_ids.h>
 #include <linux/cred.h>
@@ -30,14 +30,14 @@ static int leave_all(struct mm_struct *mm)
 		return 0;
 	mmap_write_lock(mm);
 	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
-	/* Whom it forks from now on is another family. */
+	/* Its later children belong to another cohort. */
 	if (!err && mm->cohort.id)
 		mm->cohort.id = cohort_new_id();
 	mmap_write_unlock(mm);
 	return err;
 }
 
-/* For a change that cannot fail: without memory the process does not live on. */
+/* For a change that cannot fail: kills the process if there is no memory. */
 static void leave_or_die(struct mm_struct *mm)
 {
 	if (leave_all(mm))
@@ -50,7 +50,7 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 
 	if (flags & CLONE_VM)
 		return 0;
-	/* What unshare() and setns() have set for children to come. */
+	/* unshare() and setns() may have set other namespaces for children. */
 	if (!(flags & COHORT_CLONE_NEW) &&
 	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
 	    ns->time_ns_for_children == ns->time_ns)

@@ -22,12 +22,12 @@
  * @counts: what @owner is charged for its entries; valid if @counted
  * @counted: no entry has changed since @counts were taken
  * @copied: a user has copied the table, so none of its pages is exclusive
- * @scanned: the user through which KSM sees the table, NULL if there is none yet
- * @sharers: a &struct cohort_sharer for each user
- * @rcu: readers of an mm's list of tables may hold a pointer
+ * @scanned: the user through which KSM scans the table, NULL if not scanned yet
+ * @sharers: a &struct cohort_sharer per user
+ * @rcu: for readers of an mm's list of tables, which may hold a pointer
  *
- * Lives as long as any entry carries the mark. @pt->pt_cohort points to it and
- * is meaningful to whoever saw the mark under the table's lock.
+ * Lives as long as any entry carries the mark. @pt->pt_cohort points to it, and may
+ * be used after the mark was seen under the table's lock.
  */
 struct cohort_table {
 	struct ptdesc *pt;
@@ -72,7 +72,7 @@ enum cohort_mode {
 	COHORT_NEVER,
 };
 
-/* Which entries of a table a process takes along when it unshares. */
+/* Which entries of a table a process copies when it unshares. */
 enum cohort_copy {
 	COHORT_COPY_ALL,
 	COHORT_COPY_REFERENCED,
@@ -132,7 +132,7 @@ static inline pte_t *cohort_ptes(struct cohort_table *ct)
 	return (pte_t *)ptdesc_address(ct->pt);
 }
 
-/* What protects the users of a table. */
+/* The lock that protects @users and @sharers of a table. */
 static inline spinlock_t *cohort_table_lock(struct cohort_table *ct)
 {
 	return ct->is_upper ? &ct->upper_lock : ptlock_ptr(ct->pt);
@@ -143,7 +143,7 @@ struct cohort_sharer *__cohort_find(struct cohort_table *ct,
 
 /**
  * struct cohort_locked - a process's entry and its table, both locked
- * @ct: the shared table, NULL if the entry points to none
+ * @ct: the shared table
  * @sharer: the process's use of it
  * @pml: the lock of the entry
  * @ptl: the lock of the table
@@ -177,7 +177,7 @@ bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 #ifdef CONFIG_KSM
 bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt);
 
-/* Has ksmd seen pages of this process? */
+/* True if ksmd has scanned pages of this process. */
 static inline bool cohort_has_items(struct mm_struct *mm)
 {
 	return READ_ONCE(mm->ksm_rmap_items);

@@ -5,16 +5,16 @@
  */
 
 /**
- * cohort_merge_anon_vma() - where the reverse map finds a page merged here
+ * cohort_merge_anon_vma() - the anon_vma by which a merged page is found
  * @vma: the region through which it is merged; mmap_lock is held
  *
- * All users of a shared table have the entry, and take it along when they leave.
- * A walk has to find all of them or none: if it finds T through one of them and
- * puts a migration entry there, another may take that along, where the walk that
- * ends the migration does not come by. The root has the regions of all, whichever
- * was forked from which. It is taken for a process that has left T too, since T
- * may have the page still. Who is not a member has never used a shared table: any
- * that he comes to use has been his own, and its users are his descendants.
+ * All users of a shared table have the entry, and copy it when they unshare. A
+ * walk must find all of them or none: if it finds T through one user and puts a
+ * migration entry there, another user may copy that entry to a table which the walk
+ * that ends the migration does not reach. The root has the regions of all users,
+ * whichever was forked from which. It is used for a member that has left T too,
+ * because T may still have the page. A process that is no member has never used
+ * another's table; the users of its own tables are its descendants.
  */
 static struct anon_vma *cohort_merge_anon_vma(struct vm_area_struct *vma)
 {
@@ -29,10 +29,10 @@ static void stable_tree_append(struct ksm_rmap_item *rmap_item,
 			       bool max_page_sharing_bypass);
 
 /*
- * Of two pages that were to be merged one is KSM's already, and the other cannot
- * be merged for the moment. To undo it would break the first for one process, and
- * leave to the others of its tables a page that the reverse map does not find. So
- * it stays merged, with nobody yet. Returns false if it does not.
+ * Keep a page in the stable tree when the page to merge with it cannot be merged.
+ * Stock would unmerge it for one process, which leaves to the other users of its
+ * table a page that the reverse map does not find. Returns false if the page does
+ * not stay merged.
  */
 static noinline bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
 					struct page *page)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared page tables: what KSM asks before it merges pages in them.
+ * Shared page tables: what KSM checks before it merges pages in them.
  *
  * A page in a shared table is merged once, in place, for all users: the entry is
- * one mapping, T's lock guards it and all users flush (invariants 3 and 4), and
- * nobody's region changes. What is special is in Documentation/mm/cohort.rst,
- * section "Merging".
+ * one mapping, T's lock guards it, all users are flushed (invariants 3 and 4), and
+ * no region changes. The differences from stock are in
+ * Documentation/mm/cohort.rst, section "Merging".
  */
 #include <linux/ksm.h>
 #include <linux/mm.h>
@@ -14,12 +14,12 @@
 #include "internal.h"
 
 /**
- * cohort_do_scans() - does KSM see a shared table through this process?
+ * cohort_do_scans() - whether KSM scans a shared table through this process
  * @mm: the process that is scanned
  * @pmd: its entry, with the mark; the table's lock is held
  *
- * The first of the users that is scanned is the one for as long as it uses the
- * table, or the same mapping would be counted, and looked at, once for each.
+ * KSM scans the table through the first user it meets, for as long as that one
+ * uses the table. Otherwise it would count each mapping once per user.
  */
 bool cohort_do_scans(struct mm_struct *mm, pmd_t *pmd)
 {
@@ -34,14 +34,14 @@ bool cohort_do_scans(struct mm_struct *mm, pmd_t *pmd)
 }
 
 /**
- * cohort_do_merge_region() - a region is to be mergeable, or not any more
+ * cohort_do_merge_region() - unshare before VM_MERGEABLE of a region changes
  * @vma: the region; the mmap_lock is held for writing
  * @start: first address
  * @end: address behind the last
  *
- * A merged page may be where VM_MERGEABLE is, and nowhere else, so that is equal
- * in all users of a table (invariant 1). Where there is no anon_vma no table has
- * an anonymous page, and none can get one.
+ * Merged pages may lie only in regions with VM_MERGEABLE, so this flag is equal in
+ * all users of a table (invariant 1). A region without an anon_vma keeps its
+ * tables: they have no anonymous page and can get none.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -53,7 +53,7 @@ int cohort_do_merge_region(struct vm_area_struct *vma, unsigned long start,
 	return cohort_unshare_tables(vma->vm_mm, start, end, COHORT_CHANGE);
 }
 
-/* The same for all that may become mergeable. */
+/* As cohort_do_merge_region(), for all regions that may become mergeable. */
 int cohort_do_merge_any(struct mm_struct *mm)
 {
 	VMA_ITERATOR(vmi, mm, 0);
@@ -71,9 +71,9 @@ int cohort_do_merge_any(struct mm_struct *mm)
 }
 
 /**
- * cohort_do_maps_merged() - does a region map a merged page?
+ * cohort_do_maps_merged() - whether a region maps a merged page
  * @vma: the region, found by the reverse map
- * @addr: where
+ * @addr: the address; it may lie outside the region
  * @folio: the page
  */
 bool cohort_do_maps_merged(struct vm_area_struct *vma, unsigned long addr,
@@ -96,18 +96,18 @@ bool cohort_do_maps_merged(struct vm_area_struct *vma, unsigned long addr,
 }
 
 /**
- * __cohort_merged_zeros() - has KSM put pages of zeros into a table?
- * @mm: whose, not shared yet
+ * __cohort_merged_zeros() - whether KSM has put the zero page into a table
+ * @mm: the process that has the table, which is not shared yet
  * @pt: the table; its lock is held
  *
- * Each process counts its own, entry by entry, so a table with any is copied.
+ * Each process counts its own zero pages, so a table with any is copied.
  */
 bool __cohort_merged_zeros(struct mm_struct *mm, struct ptdesc *pt)
 {
 	pte_t *ptep = ptdesc_address(pt);
 	int i;
 
-	/* A child's count is of a moment before its tables were copied. */
+	/* A child's count dates from before its tables were copied. */
 	if (!mm_ksm_zero_pages(mm) && !test_bit(MMF_VM_MERGEABLE, &mm->flags))
 		return false;
 	for (i = 0; i < PTRS_PER_PTE; i++) {

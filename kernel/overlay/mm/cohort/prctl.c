@@ -9,14 +9,14 @@
 #include "internal.h"
 
 /**
- * cohort_prctl_set() - make the caller a zygote, or stop to be one
+ * cohort_prctl_set() - make the caller a zygote, or end that
  * @flags: PR_COHORT_ZYGOTE, and with it PR_COHORT_KEEP_EXEC, PR_COHORT_KEEP_IDS;
  *	   0 ends sharing at later forks
  *
- * Recorded in every mode and heeded in mode "optin". Needs no privilege: it
- * changes how the caller's own children are made.
+ * Recorded in every mode, has effect in mode "optin". Needs no privilege, because
+ * it only changes how the caller's own children are forked.
  *
- * Return: 0, -EINVAL for unknown flags or none that shares, -EINTR.
+ * Return: 0; -EINVAL for unknown flags or flags without PR_COHORT_ZYGOTE; -EINTR.
  */
 long cohort_prctl_set(unsigned long flags)
 {

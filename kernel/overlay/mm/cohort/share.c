@@ -2,10 +2,10 @@
 /*
  * Shared page tables: sharing at fork (EuroSys'16, sections 3.1.1 and 3.1.3).
  *
- * A table is shared if every region in its range may be, whatever their kind
- * and number: code and data of files, private writable memory, shared memory.
- * It costs the same whether the table holds one entry or 512. What may not be
- * shared is copied, or left to faults, as without us.
+ * A table is shared if every region in its range may be shared, whatever their
+ * kind and number: code and data of files, private writable memory, shared memory.
+ * Sharing costs the same whether the table holds one entry or 512. All other
+ * tables are copied, or left to faults, as in stock.
  */
 #include <linux/hugetlb.h>
 #include <linux/mm_inline.h>
@@ -22,7 +22,7 @@
 /*
  * Regions whose tables are never shared, and why:
  *
- * VM_SPECIAL        drivers write such tables as they like
+ * VM_SPECIAL        drivers may write their tables at any time
  * VM_HUGETLB        has its own sharing
  * VM_LOCKED_MASK    mlock counts each page for its region; not inherited
  * VM_UFFD_*         what an entry means depends on this process's monitor
@@ -42,14 +42,15 @@ bool cohort_vma_shareable(vm_flags_t flags)
 	return !(flags & COHORT_NEVER_SHARED);
 }
 
-/* The same for a region, whatever is known of it beside its flags. */
+/* As cohort_vma_shareable(), with what the flags of a region do not say. */
 bool cohort_region_shareable(struct vm_area_struct *vma)
 {
 	vm_flags_t flags = vma->vm_flags;
 
 	/*
-	 * The exception among special regions: they lie next to libraries, and
-	 * their pages differ between time namespaces alone, see
+	 * [vdso] and [vvar] are the exception among special regions: they lie
+	 * next to libraries, and their pages differ only between time
+	 * namespaces, see
 	 * cohort_do_leave_timens().
 	 */
 	if ((flags & VM_SPECIAL) && arch_vma_is_vdso(vma))
@@ -57,7 +58,7 @@ bool cohort_region_shareable(struct vm_area_struct *vma)
 	return cohort_vma_shareable(flags) && !vma_is_dax(vma);
 }
 
-/* Is the fork that makes this process to share tables? */
+/* True if forks of this process share tables. */
 static bool fork_shares(struct mm_struct *oldmm)
 {
 	switch (READ_ONCE(cohort_mode)) {
@@ -70,13 +71,13 @@ static bool fork_shares(struct mm_struct *oldmm)
 	default:
 		return false;
 	}
-	/* A notifier must hear of every change, through whichever process. */
+	/* A notifier must see every change, but other users' changes have none. */
 	return !mm_has_notifiers(oldmm);
 }
 
 /*
- * A page that a device may write to is copied at fork, so that the device and
- * the parent keep seeing the same page (invariant 9). T's lock is held.
+ * True if a table maps a page that a device may write to. Fork copies such a page,
+ * so that device and parent keep the same one (invariant 9). T's lock is held.
  */
 static bool __maybe_pinned(struct ptdesc *pt)
 {
@@ -97,13 +98,13 @@ static bool __maybe_pinned(struct ptdesc *pt)
 }
 
 /**
- * struct share - sharing the tables of a range on their way
+ * struct share - the state of sharing the tables of a range
  * @cf: the fork
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
  * @table: a record for a table that is not shared yet, or NULL
- * @pooled: how many of @pool are there
- * @pool: records of users, made ahead
+ * @pooled: how many records @pool holds
+ * @pool: records of users, allocated before the locks are taken
  */
 struct share {
 	struct cohort_fork *cf;
@@ -114,7 +115,7 @@ struct share {
 	struct cohort_sharer *pool[16];
 };
 
-/* Make the records that up to @nr tables need, or some of them. */
+/* Allocate records for up to @nr tables, at least for one, or return -ENOMEM. */
 static int fill_pool(struct share *s, unsigned int nr, bool first)
 {
 	unsigned int want = min(nr + first, ARRAY_SIZE(s->pool));
@@ -136,7 +137,7 @@ static void drop_pool(struct share *s)
 
 /*
  * Give the parent's own table a record, so that others may join. The entry's lock
- * and T's are held, the record and a sharer for the parent are there.
+ * and T's are held; the record and a sharer for the parent are in @s.
  */
 static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 			unsigned long base)
@@ -148,7 +149,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->pt = pt;
 	ct->addr = base;
 	ct->owner = mm;
-	/* Items that it has of the table stay of use. */
+	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))
 		ct->scanned = mm;
 	cohort_mark_table(pt, ct);
@@ -162,8 +163,8 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 
 /*
  * Share the table of one entry, whose lock is held. Returns 1 if the child uses
- * the table now; 0 if its entries are to be copied as without us; -EAGAIN if a
- * record is to be made first.
+ * the table now; 0 if its entries must be copied as in stock; -EAGAIN if a record
+ * must be allocated first.
  */
 static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 		       unsigned long base)
@@ -174,10 +175,10 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	struct ptdesc *pt;
 	spinlock_t *ptl;
 
-	/* File collapse needs no lock of ours, and may have taken the table. */
+	/* File collapse takes none of these locks, and may have freed the table. */
 	if (pmd_none(entry) || pmd_leaf(entry) || pmd_bad(entry))
 		return 0;
-	/* One of a shared PMD table that this child cannot use. */
+	/* A table in a shared PMD table that this child cannot use. */
 	if (pmd_cohort(entry) && arch_pmd_cohort_upper(entry))
 		return 0;
 	if (!pmd_cohort(entry) && (!s->table || s->pooled < 2))
@@ -201,15 +202,15 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	trace_cohort_share(cf->oldmm, cf->mm, base, ct->users);
 	spin_unlock(ptl);
 
-	/* The child does not run yet; the reverse map can only look. */
+	/* The child does not run yet; the reverse map only reads this entry. */
 	set_pmd(dst_pmd, *src_pmd);
 	return 1;
 }
 
 /*
- * Share the tables of neighbouring entries, as far as the records go. Returns how
- * many were shared. @stop tells of the next: 0 if it is not to be shared, -EAGAIN
- * if it needs more records.
+ * Share the tables of neighbouring entries until the records run out. Returns how
+ * many were shared. @stop is why the next was not: 0 if it may not be shared,
+ * -EAGAIN if it needs more records.
  */
 static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 			      unsigned long base, unsigned long end, int *stop)
@@ -239,7 +240,7 @@ static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	cohort_join_mm(dst_mm, s->pool + s->pooled, had - s->pooled);
 	/*
 	 * Invariant 7: swapoff finds every user of a table with swap entries.
-	 * Entries that are put there from now on list the child themselves.
+	 * A swap entry added later lists the child itself (cohort_list_sharers()).
 	 */
 	if (nr && !list_empty(&src_mm->mmlist) && list_empty(&dst_mm->mmlist)) {
 		spin_lock(&mmlist_lock);
@@ -268,8 +269,8 @@ static pmd_t *alloc_pmd(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * Copy, as fork does, what regions that may share map in a range. Others have
- * been copied as a whole.
+ * Copy, as fork does, the entries of shareable regions in a range. Other regions
+ * have been copied as a whole.
  */
 static int copy_range(struct cohort_fork *cf, unsigned long start,
 		      unsigned long end)
@@ -292,7 +293,7 @@ static int copy_range(struct cohort_fork *cf, unsigned long start,
 	return 0;
 }
 
-/* Share the tables of a range, whole tables all of whose regions may share. */
+/* Share the tables of a range in which all regions are shareable; copy the rest. */
 static int share_range(struct cohort_fork *cf, unsigned long start,
 		       unsigned long end, bool cow)
 {
@@ -320,7 +321,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 		src_pmd = cohort_find_pmd(cf->oldmm, addr, end, &next);
 		dst_pmd = NULL;
 		if (!src_pmd) {
-			/* The next gigabyte may be filled by all together. */
+			/* The next gigabyte may be shared even if it is empty. */
 			if (!cow)
 				next = edge;
 			continue;
@@ -358,8 +359,8 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 }
 
 /*
- * Tables below @limit are complete: all their regions are in the child. Several
- * regions may lie in the first of them; the others serve the last region alone.
+ * Share or copy the tables below @limit, all of whose regions are in the child.
+ * Several regions may lie in the first table; the others hold the last region only.
  */
 static noinline int finish_tables(struct cohort_fork *cf, unsigned long limit)
 {
@@ -383,9 +384,10 @@ static noinline int finish_tables(struct cohort_fork *cf, unsigned long limit)
 }
 
 /*
- * A copy of entries maps their table before it takes the lock. Wait for faults in
- * regions that are not locked yet and may lie in the same table: one could unshare
- * it meanwhile, and what is copied then would be another process's (invariant 12).
+ * Lock regions that fork has not reached and that may lie in the table it copies.
+ * The copy maps the table before it takes the lock: a fault in such a region could
+ * unshare the table meanwhile, and another process's entries would be copied
+ * (invariant 12).
  */
 static void lock_ahead(struct mm_struct *mm, unsigned long start,
 		       unsigned long end)
@@ -399,7 +401,7 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 
 /**
  * cohort_do_fork_begin() - decide whether a fork shares tables
- * @cf: filled in; all else in it is only for forks that share
+ * @cf: filled in if the fork shares
  * @mm: the child
  * @oldmm: the parent; both are locked for writing
  */
@@ -421,10 +423,10 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 }
 
 /**
- * cohort_do_fork_next() - share the tables that a fork has no more regions for
+ * cohort_do_fork_next() - share the tables that a fork has completed
  * @cf: the fork
- * @vma: the parent's region that is duplicated next, write-locked, or NULL; all
- *       before it have been
+ * @vma: the parent's next region, write-locked, or NULL at the end; all regions
+ *       before it have been duplicated
  *
  * A table may serve several regions. It is shared once all of them are locked,
  * so that no fault fills it meanwhile, and are known to the child; the holes
@@ -457,11 +459,11 @@ int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 }
 
 /**
- * cohort_do_leave_timens() - before a process changes its time namespace
- * @mm: whose
+ * cohort_do_leave_timens() - unshare before a process changes its time namespace
+ * @mm: the process
  *
- * What [vvar] maps depends on the namespace: see vdso_join_timens(), which
- * cannot fail.
+ * What [vvar] maps depends on the namespace, and vdso_join_timens(), which changes
+ * it, cannot fail.
  *
  * Return: 0 or -ENOMEM.
  */

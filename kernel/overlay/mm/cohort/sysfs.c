@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-/* All words, the one in force in brackets, as elsewhere in /sys/kernel/mm. */
+/* All choices, the current one in brackets, as elsewhere in /sys/kernel/mm. */
 static ssize_t show_choice(char *buf, const char *const *words, int nr, int now)
 {
 	ssize_t len = 0;

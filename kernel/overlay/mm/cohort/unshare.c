@@ -2,15 +2,14 @@
 /*
  * Shared page tables: giving a process its own copy (EuroSys'16, section 3.1.2).
  *
- * The copy is made off-line under the table's lock, with the same effect on
- * pages as fork has: both tables map them read-only afterwards and no page is
- * exclusive any more. It becomes visible by one store to the process's entry,
- * so there is never an empty entry to be seen. The last user copies nothing.
+ * The copy is made under the table's lock before anything points to it, and does
+ * to pages what fork does: both tables map them read-only afterwards, and no page
+ * is exclusive any more. One store to the process's entry makes it visible, so no
+ * walker sees an empty entry. The last user copies nothing.
  *
- * No region is looked at, since a fault that holds only one region's lock may
- * not look at the others in the table's range. The entries tell enough: special
- * ones have no struct page, and a writable entry of a file page belongs to a
- * shared mapping.
+ * No region is read, because a fault that holds only one region's lock may not
+ * read the others in the table's range. The entries suffice: special ones have no
+ * struct page, and a writable entry of a file page belongs to a shared mapping.
  */
 #include <linux/mm.h>
 #include <linux/pgalloc.h>
@@ -25,13 +24,13 @@
 #include "internal.h"
 
 /**
- * cohort_pte_wanted() - is an entry taken along when a process unshares?
+ * cohort_pte_wanted() - whether a process copies an entry when it unshares
  * @pte: a present entry
  * @anon: does it map an anonymous page?
  * @copy: the policy
  *
- * Section 3.1.3: entries that were referenced, or that fork would have copied.
- * Any other can be had again by a fault.
+ * Section 3.1.3: entries that were referenced, or that fork would have copied. A
+ * fault brings back any other.
  */
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy)
 {
@@ -41,11 +40,11 @@ bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy)
 /* One process's attempt to copy a table. */
 struct copy {
 	struct mm_struct *mm;
-	unsigned long addr;		/* of the entry at hand */
+	unsigned long addr;		/* of the current entry */
 	unsigned long counts[NR_MM_COUNTERS];
 	unsigned long left[NR_MM_COUNTERS];	/* in the table, not copied */
 	unsigned long copied;
-	swp_entry_t full;		/* its count needs a continuation */
+	swp_entry_t full;		/* its count needs another page */
 };
 
 static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
@@ -54,7 +53,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 	struct folio *folio;
 
 	if (pte_special(pte)) {
-		/* The zero page; clean, so that it is not taken for KSM's. */
+		/* The zero page; a dirty one would count as KSM's. */
 		return pte_mkclean(pte_wrprotect(pte));
 	}
 
@@ -70,8 +69,8 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 	folio_dup_file_rmap_pte(folio, page);
 	if (folio_test_anon(folio)) {
 		/*
-		 * Nobody can have pinned it since the table is shared, see
-		 * cohort_gup_check(), and before that fork has looked.
+		 * The page is not pinned: cohort_gup_check() allows no pin through
+		 * a shared table, and fork checked before it shared this one.
 		 */
 		if (PageAnonExclusive(page))
 			ClearPageAnonExclusive(page);
@@ -81,7 +80,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 			pte = pte_wrprotect(pte);
 		}
 	} else if (pte_write(pte)) {
-		/* A shared mapping; as fork does, only one entry stays dirty. */
+		/* A shared mapping: as after fork, only one entry stays dirty. */
 		pte = pte_mkclean(pte);
 	}
 	c->counts[mm_counter(folio)]++;
@@ -89,10 +88,10 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 }
 
 /**
- * cohort_swp_shared() - an entry without a page, as fork leaves it
+ * cohort_swp_shared() - a non-present entry as fork leaves it
  * @pte: not present and not none
  *
- * Return: the entry without the claim that its page is this process's alone.
+ * Return: the entry without the exclusive mark.
  */
 pte_t cohort_swp_shared(pte_t pte)
 {
@@ -109,8 +108,8 @@ pte_t cohort_swp_shared(pte_t pte)
 }
 
 /*
- * In the memory of a device: inherited, read-only, from a process that has a
- * notifier and shares nothing itself. Nobody can pin it.
+ * A page in a device's memory, inherited read-only from a process that has a
+ * notifier and itself shares nothing. Such a page cannot be pinned.
  */
 static void copy_device_private(struct copy *c, struct page *page)
 {
@@ -137,7 +136,7 @@ static int copy_nonpresent(struct copy *c, pte_t *src, pte_t pte, pte_t *new)
 	} else if (is_device_private_entry(entry)) {
 		copy_device_private(c, pfn_swap_entry_to_page(entry));
 	} else if (WARN_ON_ONCE(is_device_exclusive_entry(entry))) {
-		/* Needs a notifier, and is not inherited. */
+		/* Needs a notifier, and fork does not copy it. */
 		return -EFAULT;
 	}
 	/* Poison stays poison; no table with userfaultfd markers is shared. */
@@ -166,8 +165,9 @@ static void undo_nonpresent(swp_entry_t entry)
 }
 
 /*
- * Take back what @dst holds, under the lock that was held all along: each page
- * and swap entry is still in the shared table, so no count reaches zero.
+ * Drop the references of the first @nr entries of @dst. The shared table's lock was
+ * held all the time, so it still has each page and swap entry, and no count
+ * reaches zero.
  */
 static void undo_copy(struct copy *c, pte_t *dst, int nr)
 {
@@ -222,7 +222,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 		set_pte_at(c->mm, c->addr, dst + i, new);
 		c->copied++;
 	}
-	/* What the next owner is to be charged for, see hand_over(). */
+	/* What hand_over() charges to the next owner. */
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		ct->counts[i] = c->counts[i] + c->left[i];
 	ct->counted = true;
@@ -249,7 +249,7 @@ static void count_unshared(enum cohort_cause cause)
 }
 
 /*
- * Turn the process's entry to the finished copy, and leave the shared table.
+ * Point the process's entry to the finished copy and leave the shared table.
  * Both locks are held.
  */
 static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
@@ -265,7 +265,7 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	pmd_populate(mm, pmd, new);
 	/*
 	 * freed_tables: CPUs that are lazy in this address space must not keep
-	 * a pointer to a table which it uses no more.
+	 * a pointer to the table that it has left.
 	 */
 	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
 
@@ -273,18 +273,17 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		if (c->counts[i])
 			add_mm_counter(mm, i, c->counts[i]);
-	/* Swap entries now also depend on this process alone. */
 	__cohort_leave(ct, l->sharer);
 }
 
 /**
- * cohort_unshare() - make the table under an entry a process's own
+ * cohort_unshare() - give a process its own copy of the table under an entry
  * @mm: the process; its mmap_lock or the lock of a region is held
  * @pmd: the entry
  * @addr: an address that it maps
  * @cause: why
  *
- * Succeeds also if the table is not shared, or not any more. May sleep.
+ * Also succeeds if the table is not, or no longer, shared. May sleep.
  *
  * Return: 0 or -ENOMEM; then nothing has changed.
  */

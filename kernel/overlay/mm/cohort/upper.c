@@ -2,31 +2,30 @@
 /*
  * Shared page tables: whole PMD tables, each for a gigabyte of addresses.
  *
- * M is such a table, T a last-level one in it. M may be shared where all regions
- * in its range are shared mappings of files or of shared memory. There is no
- * private page then, so no fault ever needs a table of its own, and whatever a
- * user loses by leaving comes back by faults, from the page cache. Thus:
+ * M is such a table, T a last-level one in it. M may be shared if all regions in
+ * its range are shared mappings of files or of shared memory. M then maps no
+ * private page, so no fault ever needs a table of its own, and faults bring back
+ * from the page cache what a user loses by leaving. Therefore:
  *
  * - Leaving M never copies or allocates: the process's entry is cleared, and its
  *   TLB flushed. A process leaves before any region in M's range changes, holes
  *   included (invariant 1).
- * - All users fill M together. A T that is made in it, by a fault of any of them,
- *   is everybody's at once; each page is faulted in once.
+ * - All users fill M together. A new T in it, made by a fault of any user, is at
+ *   once a table of all of them; each page is faulted in once.
  * - An entry in M for a T has the mark of a shared table, and T's record is that
  *   of M: its users are M's. What M maps is charged to an account of its own,
  *   which belongs to no process, so nothing is counted at fork and handed over
  *   at exit.
- * - Huge pages are not mapped in M: then T, of which it saves many, would not be
- *   there to be saved. M is not shared if a region in its range may have them.
+ * - Huge pages are not mapped in M: with them there would be no T to save. M is
+ *   not shared if a region in its range may have them.
  *
- * Nobody who walks page tables without a lock expects an entry of the level above
- * to go away, see (h) in the audit of paths. So a process leaves M only with its
- * mmap_lock held for writing and all regions in M's range locked, or when nobody
- * runs on it any more; a walker that only holds interrupts off is waited for. A
- * walker of the reverse map may stand in M when the process through which it
- * came leaves. What it finds there is M's, and whatever it does reaches all users:
- * so the last user, who takes the marks away, waits for such walkers first. M
- * itself stays until the last user's regions are off the reverse map, as ever.
+ * Walkers without a lock rely on entries of the level above not being cleared. So
+ * a process leaves M only with its mmap_lock held for writing and all regions in
+ * M's range locked, or when no thread runs on it any more. It waits for walkers
+ * that only keep interrupts off. A walker of the reverse map may still be in M when
+ * the process through which it came leaves; what it does there reaches all users.
+ * So the last user waits for such walkers before it clears the marks. M itself
+ * stays until the last user's regions are off the reverse map, as any table does.
  *
  * The list of M's users changes under M's own lock, which nests in the lock of
  * each T.
@@ -46,14 +45,14 @@
 #include "internal.h"
 
 /*
- * Regions smaller than this in M's range are left to the sharing of last-level
- * tables, which costs less for so few.
+ * Share M only if its range holds at least this much memory: for less, sharing the
+ * few last-level tables is cheaper.
  */
 #define COHORT_UPPER_MIN	(32 * PMD_SIZE)
 
 /*
- * A process shares at most so many PMD tables. They are shared before anything is
- * in them, so a terabyte that nobody will ever touch would cost megabytes.
+ * The most PMD tables that a process shares. They are shared even if empty, so
+ * each terabyte of untouched memory would cost megabytes of tables.
  */
 #define COHORT_UPPER_MAX	1024
 
@@ -64,7 +63,7 @@ static bool may_be_huge(struct vm_area_struct *vma)
 				       PMD_ORDER);
 }
 
-/* May all regions in the range of a PMD table be shared through it? */
+/* True if all regions in the range of a PMD table may be shared through it. */
 static bool range_shareable(struct mm_struct *mm, unsigned long base)
 {
 	VMA_ITERATOR(vmi, mm, base);
@@ -72,7 +71,7 @@ static bool range_shareable(struct mm_struct *mm, unsigned long base)
 	struct vm_area_struct *vma;
 
 	for_each_vma_range(vmi, vma, end) {
-		/* No exception for [vvar], whose entries a namespace may change. */
+		/* [vvar] too: changing the time namespace changes its entries. */
 		if (is_cow_mapping(vma->vm_flags) || vma->anon_vma ||
 		    !cohort_vma_shareable(vma->vm_flags) || vma_is_dax(vma) ||
 		    may_be_huge(vma))
@@ -82,7 +81,7 @@ static bool range_shareable(struct mm_struct *mm, unsigned long base)
 	return mapped >= COHORT_UPPER_MIN;
 }
 
-/* Wait for faults that hold nothing but the lock of a region. */
+/* Lock all regions of a gigabyte: waits for faults under a region's lock. */
 static void lock_regions(struct mm_struct *mm, unsigned long base)
 {
 	VMA_ITERATOR(vmi, mm, base);
@@ -111,8 +110,8 @@ static pud_t *alloc_pud(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * The record of the table under an entry, NULL if it is not shared. The process
- * cannot leave meanwhile.
+ * The record of the table under an entry, NULL if it is not shared. The caller
+ * keeps the process from leaving.
  */
 static struct cohort_table *upper_of(pud_t pud)
 {
@@ -126,7 +125,7 @@ static struct cohort_table *upper_of(pud_t pud)
 	return READ_ONCE(page_ptdesc(page)->pt_cohort);
 }
 
-/* An account for what a PMD table maps: an address space that nobody runs. */
+/* An account for what a PMD table maps: an address space that no thread uses. */
 static struct mm_struct *account_alloc(void)
 {
 	struct mm_struct *mm = mm_alloc();
@@ -153,8 +152,8 @@ static void move_counts(struct mm_struct *from, struct mm_struct *to,
 }
 
 /*
- * Put the last-level tables of a PMD table in the care of @upper, or back into the
- * care of @mm, one at a time: each is consistent by itself.
+ * Make @upper the record and the account of the last-level tables in a PMD table,
+ * or give them back to @mm. One table at a time: each is consistent by itself.
  */
 static void claim_tables(struct cohort_table *upper, struct mm_struct *mm,
 			 pmd_t *pmd, bool claim)
@@ -204,7 +203,7 @@ static void join(struct cohort_table *upper, struct cohort_sharer *sharer,
 	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper + 1);
 }
 
-/* Huge pages, or tables that are shared each by itself: not for us. */
+/* True if a PMD table has huge pages, or tables shared one by one. */
 static bool has_other_entries(pmd_t *pmd)
 {
 	int i;
@@ -221,8 +220,8 @@ static bool has_other_entries(pmd_t *pmd)
 }
 
 /*
- * Make the parent's PMD table a shared one, of which it is the only user so far.
- * Returns NULL if that cannot be, or an error.
+ * Make the parent's PMD table a shared one with the parent as its only user.
+ * Returns NULL if it may not be shared, or an error.
  */
 static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base)
 {
@@ -272,8 +271,8 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
  * @oldmm: the parent; both are locked for writing
  * @addr: an address in the gigabyte
  *
- * Return: 1 if the child uses the parent's table now; 0 if it is to be given last-
- * level tables; or -ENOMEM.
+ * Return: 1 if the child uses the parent's table now; 0 if its last-level tables
+ * must be shared or copied one by one; or -ENOMEM.
  */
 int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr)
@@ -318,9 +317,9 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 }
 
 /*
- * Wait for walkers of the reverse map that came through a former user and stand
- * in the table still. The files are the same for all users, and none but the last
- * has an entry that leads there any more.
+ * Wait for walkers of the reverse map that came through a former user and are still
+ * in the table. All users map the same files, and only the last user still has an
+ * entry that points to the table.
  */
 static void wait_for_walkers(struct mm_struct *mm, unsigned long base)
 {
@@ -335,7 +334,7 @@ static void wait_for_walkers(struct mm_struct *mm, unsigned long base)
 	}
 }
 
-/* The last user takes a PMD table back. Nobody can join meanwhile. */
+/* The last user takes a PMD table back. No process can join meanwhile. */
 static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 {
 	struct mm_struct *mm = sharer->mm, *account = upper->owner;
@@ -344,11 +343,11 @@ static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 
 	wait_for_walkers(mm, upper->addr);
 	/*
-	 * Nor does GUP-fast of a former user stand in the table any more: it
-	 * rechecks the entries below, not the one that led it here, and private
-	 * pages may come next (CVE-2025-38085). The flush when that user left
-	 * need not have interrupted it: a hypervisor may flush for a processor
-	 * that does not run.
+	 * Wait for GUP-fast of former users too: it rechecks the entries below,
+	 * not the one that led it here, and private pages may come next
+	 * (CVE-2025-38085). The flush when that user left may not have
+	 * interrupted it, because a hypervisor can flush for a processor that
+	 * does not run.
 	 */
 	tlb_remove_table_sync_one();
 	claim_tables(upper, mm, pmd, false);
@@ -363,14 +362,14 @@ static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 	cohort_unlink_sharer(sharer);
 	spin_unlock(&upper->upper_lock);
 	kfree_rcu(upper, rcu);
-	/* Only used under the lock, by whoever finds a user on the list. */
+	/* Others use it only under upper_lock while the list has a user. */
 	mmput_async(account);
 }
 
 /**
- * __cohort_leave_upper() - a process uses a PMD table no more
+ * __cohort_leave_upper() - a process stops using a PMD table
  * @sharer: its use of the table; the process's mmap_lock is held for writing
- * @flush: the process may still run, or be walked through
+ * @flush: the process may still run, or a walker may use its TLB entries
  *
  * Never fails, never allocates (invariant 8).
  */
@@ -407,9 +406,9 @@ void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
  * cohort_do_fork_failed() - a child that lacks regions leaves its PMD tables
  * @mm: the child, whose mmap_lock is held for writing; it never ran
  *
- * A PMD table is shared before all regions of its gigabyte are duplicated. While
- * the parent is locked it is a user, so the child is not the last one: as that it
- * would have to answer for regions that it has not (invariants 1 and 5).
+ * A PMD table is shared before all regions of its gigabyte are duplicated. The
+ * parent is still locked and a user, so the child leaves while it is not the last
+ * user: the last one would need regions that the child lacks (invariants 1 and 5).
  */
 void cohort_do_fork_failed(struct mm_struct *mm)
 {
@@ -422,9 +421,8 @@ void cohort_do_fork_failed(struct mm_struct *mm)
 }
 
 /*
- * A PMD table that a process uses in a range. It stays for as long as nobody else
- * has the mmap_lock for writing; without that, the answer is about to be asked
- * again.
+ * A shared PMD table that a process uses in a range. The answer holds while no
+ * other thread has the mmap_lock for writing; callers without it look again.
  */
 static struct cohort_sharer *find_upper(struct mm_struct *mm,
 					unsigned long start, unsigned long end)
@@ -446,9 +444,9 @@ static struct cohort_sharer *find_upper(struct mm_struct *mm,
 
 /**
  * __cohort_leave_range() - leave all PMD tables that a range touches
- * @mm: whose; its mmap_lock is held for writing
+ * @mm: the process; its mmap_lock is held for writing
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  */
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end)
@@ -464,11 +462,11 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * cohort_do_install() - a new last-level table in a PMD table
+ * cohort_do_install() - put a new last-level table into a PMD table
  * @pmd: the empty entry; its lock is held
  * @pte: the new table, set to NULL when it is used
  *
- * Return: false if the PMD table is not shared; nothing has happened then.
+ * Return: false, with nothing changed, if the PMD table is not shared.
  */
 bool cohort_do_install(pmd_t *pmd, pgtable_t *pte)
 {
@@ -489,8 +487,8 @@ bool cohort_do_install(pmd_t *pmd, pgtable_t *pte)
 }
 
 /**
- * cohort_do_pmd_shared() - does an entry lie in a shared PMD table?
- * @pmd: the entry; the process cannot leave the table meanwhile
+ * cohort_do_pmd_shared() - whether an entry lies in a shared PMD table
+ * @pmd: the entry; the caller keeps the process from leaving the table
  */
 bool cohort_do_pmd_shared(pmd_t *pmd)
 {
@@ -501,14 +499,14 @@ bool cohort_do_pmd_shared(pmd_t *pmd)
 }
 
 /**
- * cohort_do_madvise() - before advice about a range
- * @mm: whose
+ * cohort_do_madvise() - leave PMD tables before advice that zaps a range
+ * @mm: the process
  * @start: first address
- * @end: address behind the last
+ * @end: first address behind the range
  * @behavior: the advice
  *
- * Advice that takes the entries of this process alone holds the mmap_lock for
- * reading only, so the PMD tables are left here.
+ * Such advice holds the mmap_lock for reading only, and leaving needs it for
+ * writing, so the tables are left here.
  *
  * Return: 0 or -EINTR.
  */
@@ -530,7 +528,7 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
-/* A place for memory that fills gigabytes, 0 for any. */
+/* An address at the start of a gigabyte, or 0 to use the usual one. */
 static unsigned long place_of(struct file *file, unsigned long addr,
 			      unsigned long len, unsigned long pgoff,
 			      unsigned long flags)
@@ -538,10 +536,13 @@ static unsigned long place_of(struct file *file, unsigned long addr,
 	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
 	    (flags & MAP_FIXED) || in_compat_syscall())
 		return 0;
-	/* Huge pages of the file shall still fit. */
+	/* The file's huge pages must still fit. */
 	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
 		return 0;
-	/* Who has a way of its own knows why; what is known may be aligned. */
+	/*
+	 * Leave files with their own get_unmapped_area() alone, except shmem
+	 * and those that only align to huge pages.
+	 */
 	if (file && file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 	    !shmem_file(file))
 		return 0;
@@ -552,15 +553,15 @@ static unsigned long place_of(struct file *file, unsigned long addr,
 
 /**
  * cohort_get_unmapped_area() - where to map a large piece of shared memory
- * @file: a file with a way to find a place, or NULL for anonymous shared memory
- * @addr: where the caller would like it, 0 if anywhere
+ * @file: a file with its own get_unmapped_area(), or NULL for anonymous memory
+ * @addr: the address that the caller prefers, or 0
  * @len: bytes
  * @pgoff: where in the file
  * @flags: MAP_*
  *
- * At the beginning of a gigabyte, so that as many PMD tables as can be have
- * nothing else in their range. That costs 18 of the bits by which the address is
- * random; all members of a cohort have the same layout anyway.
+ * Chooses the start of a gigabyte, so that as many PMD tables as possible have
+ * nothing else in their range. This takes 18 random bits from the address; all
+ * members of a cohort have the same layout anyway.
  *
  * Return: the address, or -ENOMEM and the like.
  */

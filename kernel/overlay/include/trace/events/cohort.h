@@ -35,7 +35,7 @@ TRACE_EVENT(cohort_share,
 		  __entry->child, __entry->addr, __entry->users)
 );
 
-/* A process gets its own copy; users counts it still. */
+/* A process gets its own copy; @users still includes it. */
 TRACE_EVENT(cohort_unshare,
 	TP_PROTO(struct mm_struct *mm, unsigned long addr,
 		 enum cohort_cause cause, unsigned int users,
@@ -65,7 +65,7 @@ TRACE_EVENT(cohort_unshare,
 		  __entry->users, __entry->copied)
 );
 
-/* A process leaves a table without a copy: exit, or the whole is unmapped. */
+/* A process leaves a table without a copy: it exits, or unmaps all of the table. */
 TRACE_EVENT(cohort_leave,
 	TP_PROTO(struct mm_struct *mm, unsigned long addr, unsigned int users),
 	TP_ARGS(mm, addr, users),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared page tables: tests of what needs no process. Included at the end of
+ * Shared page tables: tests that need no process. Included at the end of
  * unshare.c, so that its statics can be tested.
  */
 #ifdef CONFIG_COHORT_KUNIT_TEST
@@ -15,7 +15,7 @@ static pmd_t table_entry(void)
 	return __pmd(_PAGE_TABLE | (0x1234UL << PAGE_SHIFT));
 }
 
-/* A marked entry is a good one, and denies writing only if asked to. */
+/* A marked entry is not bad, and denies writing only if told to. */
 static void cohort_test_entry_mark(struct kunit *test)
 {
 	pmd_t pmd = table_entry();
@@ -41,7 +41,7 @@ static void cohort_test_entry_mark(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
 
-/* An entry in a shared PMD table lets stores through, and is told from others. */
+/* An entry in a shared PMD table allows writing, and differs from others. */
 static void cohort_test_entry_upper(struct kunit *test)
 {
 	pmd_t pmd = table_entry();
@@ -64,7 +64,7 @@ static void cohort_test_entry_upper(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
 
-/* What lies in the mark's bit of other entries is not taken for the mark. */
+/* The same bit in other entries is not taken for the mark. */
 static void cohort_test_entry_others(struct kunit *test)
 {
 	pmd_t leaf = __pmd(pmd_val(table_entry()) | _PAGE_PSE);
@@ -74,7 +74,7 @@ static void cohort_test_entry_others(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkspecial(leaf)));
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkinvalid(pmd_mkspecial(leaf))));
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(_PAGE_COHORT)));
-	/* Any other bit is still found out. */
+	/* Any other bit still makes an entry bad. */
 	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |
 					      _PAGE_SOFTW2)));
 	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared page tables: the bits of an upper-level entry that x86 lends to them.
+ * Shared page tables: the bits of an upper-level entry that they use on x86.
  *
- * An entry that points to a table used by several processes carries a mark (a
- * bit that the hardware ignores), so that a fault or a walker learns it from a
- * value it has loaded anyway. If the table maps private memory, the entry also
- * denies writing: the hardware combines the permissions of all levels, so one
- * bit protects 512 entries whatever they say themselves (Intel SDM volume 3,
- * "Determination of Access Rights").
+ * An entry that points to a table used by several processes carries a mark, a
+ * bit that the hardware ignores. Faults and walkers test it in a value they have
+ * loaded anyway. If the table maps private memory, the entry also denies writing:
+ * the hardware combines the permissions of all levels, so one bit protects 512
+ * entries whatever they say themselves (Intel SDM volume 3, "Determination of
+ * Access Rights").
  */
 #ifndef _ASM_X86_COHORT_H
 #define _ASM_X86_COHORT_H
@@ -22,7 +22,7 @@
 #define _PAGE_COHORT_UPPER	(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT_UPPER)
 
 #ifdef CONFIG_COHORT
-/* What pmd_bad() must not look at in an entry that points to a table. */
+/* Bits that pmd_bad() ignores in an entry that points to a table. */
 #define PMD_TABLE_IGNORED	(_PAGE_RW | _PAGE_COHORT | _PAGE_COHORT_UPPER)
 #else
 #define PMD_TABLE_IGNORED	_AT(pmdval_t, 0)
@@ -30,20 +30,20 @@
 
 #if defined(CONFIG_COHORT) && !defined(__ASSEMBLY__)
 
-/* Does this entry point to a table that other processes may use as well? */
+/* True if the entry points to a table that other processes may use as well. */
 static inline bool arch_pmd_cohort(pmd_t pmd)
 {
 	return (pmd.pmd & (_PAGE_COHORT | _PAGE_PSE | _PAGE_PRESENT)) ==
 	       (_PAGE_COHORT | _PAGE_PRESENT);
 }
 
-/* Do all users of the table come to it through one and the same PMD table? */
+/* True if all users reach the table through one shared PMD table. */
 static inline bool arch_pmd_cohort_upper(pmd_t pmd)
 {
 	return pmd.pmd & _PAGE_COHORT_UPPER;
 }
 
-/* Does the entry let stores through, as far as it is concerned? */
+/* True if this entry allows writing; the entries below may still deny it. */
 static inline bool arch_pmd_cohort_write(pmd_t pmd)
 {
 	return pmd.pmd & _PAGE_RW;
@@ -87,7 +87,7 @@ static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
 
 struct vm_area_struct;
 
-/* Is this [vdso] or [vvar]? (arch/x86/entry/vdso/vma.c) */
+/* True for [vdso] and [vvar]; in arch/x86/entry/vdso/vma.c. */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
 #endif /* CONFIG_COHORT && !__ASSEMBLY__ */

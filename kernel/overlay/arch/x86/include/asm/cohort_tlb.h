@@ -16,11 +16,10 @@
  * @batch: the batch; preemption is off
  * @mm: whose translations have changed
  *
- * Only processors that run @mm now are interrupted: the mask of an address space
- * is trimmed late, so it also names some that ran it once. Those, and all that
- * will run it, flush by its generation when they switch to it. As in
- * should_flush_tlb(), a processor that is about to switch may be on its way to
- * @mm.
+ * Only processors that run @mm now are interrupted. mm_cpumask() is trimmed late,
+ * so it also names processors that ran @mm once; these flush by its generation
+ * when they switch to it again. A processor that is just switching may be
+ * switching to @mm, so it is interrupted too, as in should_flush_tlb().
  */
 static inline void
 arch_cohort_add_flush(struct arch_tlbflush_unmap_batch *batch,
@@ -40,7 +39,7 @@ arch_cohort_add_flush(struct arch_tlbflush_unmap_batch *batch,
 
 /**
  * arch_cohort_loaded() - whether a processor may still walk an address space
- * @mm: one that nobody runs, and that nobody will load any more
+ * @mm: one that no thread runs, and that no processor will load again
  *
  * Return: false if no processor has it loaded, not even lazily.
  */
