@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/PID/ksm_dormant: say that a process does nothing now, so that its pages
- * may be merged. See mm/ksm_selective/.
+ * /proc/PID/ksm_dormant: mark a process as dormant, so that ksmd scans it. See
+ * mm/ksm_selective/.
  */
 #include <linux/fs.h>
 #include <linux/ksm_selective.h>
@@ -45,7 +45,7 @@ static ssize_t ksm_dormant_write(struct file *file, const char __user *buf,
 	task = get_proc_task(file_inode(file));
 	if (!task)
 		return -ESRCH;
-	/* The file's owner may have changed since it was opened. */
+	/* The process's credentials may have changed since the file was opened. */
 	err = -EACCES;
 	if (ptrace_may_access(task, PTRACE_MODE_READ_FSCREDS))
 		err = ksm_selective_set_written(task, dormant);

@@ -19,9 +19,9 @@ DECLARE_STATIC_KEY_FALSE(ksm_selective_key);
 extern bool ksm_selective_on;
 
 /*
- * Is the policy in force? Without it all below is a branch not taken. The key
- * alone would not do: it is switched under cpus_read_lock(), which memory
- * hotplug holds when it takes ksm_thread_mutex.
+ * True while the policy is in force; without it every hook is a branch not taken.
+ * ksm_selective_on is needed beside the key, because the key is switched under
+ * cpus_read_lock(), which memory hotplug holds when it takes ksm_thread_mutex.
  */
 static inline bool ksm_selective(void)
 {
@@ -43,14 +43,14 @@ static inline void ksm_selective_frozen(void)
 		ksm_selective_do_frozen();
 }
 
-/* oom_score_adj of a process has been written, or it has other memory now. */
+/* A process's oom_score_adj was written, or its mm was replaced. */
 static inline void ksm_selective_oom(struct task_struct *task)
 {
 	if (ksm_selective())
 		ksm_selective_do_oom(task);
 }
 
-/* More lines for /proc/PID/ksm_stat. */
+/* Append lines to /proc/PID/ksm_stat. */
 static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
 {
 	if (ksm_selective())

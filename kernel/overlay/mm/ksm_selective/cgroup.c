@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging: memory.ksm_dormant, which says of all processes that are
- * now in a cgroup, or in one below it, what /proc/PID/ksm_dormant says of one.
+ * Selective merging: memory.ksm_dormant, which does for all processes now in a
+ * cgroup, or in one below it, what /proc/PID/ksm_dormant does for one.
  */
 #include <linux/cgroup.h>
 #include <linux/init.h>
@@ -34,9 +34,9 @@ static ssize_t dormant_write(struct kernfs_open_file *of, char *buf,
 	if (err)
 		return err;
 	/*
-	 * Those below without this controller, as those of threads are, count as
-	 * part of the one above. No lock is held for all of it: a process that is
-	 * moved, or a cgroup that is made, meanwhile may be missed.
+	 * A cgroup below without this controller (a threaded one) counts as part
+	 * of the one above. No lock is held for the whole walk: it may miss a
+	 * process that is moved, or a cgroup that is made, meanwhile.
 	 */
 	for (memcg = mem_cgroup_iter(root, NULL, NULL); memcg;
 	     memcg = mem_cgroup_iter(root, memcg, NULL)) {

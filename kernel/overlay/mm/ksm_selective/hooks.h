@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Selective merging: what mm/ksm.c calls. Each call is a branch that is not
- * taken as long as the policy is off. What is behind it is in ksmd.c.
+ * Selective merging: what mm/ksm.c calls. Each call is a branch that is not taken
+ * while the policy is off. The code is in ksmd.c.
  */
 #ifndef _MM_KSM_SELECTIVE_HOOKS_H
 #define _MM_KSM_SELECTIVE_HOOKS_H
@@ -9,8 +9,8 @@
 #ifdef CONFIG_KSM_SELECTIVE
 
 /*
- * None of them inline: they would take registers from stock's loops that call
- * them, at some two instructions of a hundred for each page scanned.
+ * noinline, because inlined they take registers from stock's loops: two more
+ * instructions in a hundred per page scanned.
  */
 static noinline struct ksm_rmap_item *
 selective_next_rmap_item(struct page **page);
@@ -25,42 +25,42 @@ static void selective_forget_all(void);
 static noinline bool selective_has_work(void);
 static void selective_ksmd_starts(void);
 
-/* The item leaves the tree, or the index, that it is in. */
+/* Take the item out of the index if it is there. */
 static inline void selective_unindex(struct ksm_rmap_item *rmap_item)
 {
 	if (ksm_selective())
 		selective_do_unindex(rmap_item);
 }
 
-/* What the item stands for is mapped to a page of KSM's, or of zeros, now. */
+/* The item's page was merged with a KSM page or with the zero page. */
 static inline void selective_merged(struct ksm_rmap_item *rmap_item)
 {
 	if (ksm_selective())
 		selective_do_merged(rmap_item);
 }
 
-/* What memcmp_pages() does, in fewer instructions. */
+/* As memcmp_pages(), in fewer instructions. */
 static inline int selective_memcmp_pages(struct page *a, struct page *b)
 {
 	return ksm_selective() ? selective_do_memcmp_pages(a, b) :
 				 memcmp_pages(a, b);
 }
 
-/* Is the checksum of a page of no use before the stable tree was searched? */
+/* True if a page's checksum is not needed before the stable tree is searched. */
 static inline bool selective_sums_later(void)
 {
 	return ksm_selective() && selective_do_sums_later();
 }
 
-/* Something of it may be merged from here on; its oom_score_adj may be older. */
+/* The process has its first mergeable memory: look at its oom_score_adj now. */
 static inline void selective_enter(struct mm_struct *mm)
 {
-	/* A fork is active. Who executes a program is looked at when it has it. */
+	/* A forked child is active, and exec looks at it later. */
 	if (ksm_selective() && current->mm == mm)
 		ksm_selective_do_oom(current);
 }
 
-/* All that is merged is to be unmerged. */
+/* Everything is being unmerged. */
 static inline void selective_unmerge(void)
 {
 	if (ksm_selective())
@@ -72,7 +72,7 @@ static inline bool selective_should_run(void)
 	return !ksm_selective() || selective_has_work();
 }
 
-/* There is a slot that only ksmd can free. */
+/* Wake ksmd to free the slot of an exited process. */
 static inline void selective_exit(void)
 {
 	if (ksm_selective())

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging: pages that were scanned and have not merged. Included by ksmd.c.
+ * Selective merging: pages that were scanned and have not merged. Included by
+ * ksmd.c.
  */
 
 /*
- * In less than half the instructions of stock's, which has to tell whether a page has
- * changed: what is alike by this one is compared. It goes by all words, as pages
- * that were in common since a fork often differ in one, and each bit of them moves
- * others by where it is, as often they hold one word throughout.
+ * A checksum in less than half the instructions of stock's, which has to show that
+ * a page has changed; this one may collide, as pages with equal ones are compared.
+ * All words count, because pages shared since a fork often differ in one word; and
+ * their positions count, because pages often repeat one word.
  */
 static u32 index_checksum(struct page *page)
 {
@@ -33,8 +34,8 @@ static u32 index_checksum(struct page *page)
 }
 
 /*
- * A line of the cache at a time. Of what differs most does in the first. The
- * order is memcmp's: the stable tree is kept when the policy changes.
+ * Compare a cache line at a time; most different pages differ in the first. The
+ * order is memcmp's, because the stable tree is kept when the policy changes.
  */
 static int selective_do_memcmp_pages(struct page *a, struct page *b)
 {
@@ -43,7 +44,7 @@ static int selective_do_memcmp_pages(struct page *a, struct page *b)
 	unsigned int i;
 	int order;
 
-	/* Where pages have tags these are compared, too. */
+	/* memcmp_pages() compares tags too. */
 	if (IS_ENABLED(CONFIG_ARM64_MTE))
 		return memcmp_pages(a, b);
 
@@ -95,7 +96,7 @@ static void selective_do_unindex(struct ksm_rmap_item *rmap_item)
 	ksm_pages_unshared--;
 }
 
-/* Returns the page of an indexed item, or NULL if nothing is to be had of it. */
+/* The page of an indexed item; NULL, with the item removed, if it is stale. */
 static struct page *indexed_page(struct ksm_rmap_item *rmap_item)
 {
 	struct page *page = NULL;
@@ -108,8 +109,8 @@ static struct page *indexed_page(struct ksm_rmap_item *rmap_item)
 }
 
 /*
- * What unstable_tree_search_insert() is to full scans: find an item whose page
- * has the same content, or else put this one into the index.
+ * As unstable_tree_search_insert() for full scans: find an item whose page has the
+ * same content, or else put this one into the index.
  */
 static struct ksm_rmap_item *
 selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
@@ -131,7 +132,7 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 		other_page = indexed_page(other);
 		if (!other_page)
 			continue;
-		/* One page, mapped twice since a fork: both wait for a third. */
+		/* The same page, mapped since a fork: both wait for another. */
 		if (other_page == page) {
 			put_page(other_page);
 			break;
@@ -156,13 +157,13 @@ selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
 	return NULL;
 }
 
-/* Unless pages of zeros, which are known by stock's checksum, are to come first. */
+/* False if pages of zeros merge first: they are found by stock's checksum. */
 static bool selective_do_sums_later(void)
 {
 	return !READ_ONCE(ksm_use_zero_pages);
 }
 
-/* Forget what has not merged, whoever has found it. Leaves the cursor at the head. */
+/* Remove all unmerged items from tree and index. Leaves the cursor at the head. */
 static void drop_unmerged(void)
 {
 	struct ksm_rmap_item *rmap_item;
@@ -174,7 +175,7 @@ static void drop_unmerged(void)
 	for (;;) {
 		slot = list_next_entry(&ksm_scan.mm_slot->slot, mm_node);
 		mm_slot = mm_slot_entry(slot, struct ksm_mm_slot, slot);
-		/* A slot under the cursor is freed by nobody else. */
+		/* Only ksmd frees a slot under the cursor. */
 		ksm_scan.mm_slot = mm_slot;
 		spin_unlock(&ksm_mmlist_lock);
 		if (mm_slot == &ksm_mm_head)

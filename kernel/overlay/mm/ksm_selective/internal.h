@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Selective merging: what its parts and mm/ksm.c know of each other.
+ * Selective merging: declarations shared by its parts and mm/ksm.c.
  */
 #ifndef _MM_KSM_SELECTIVE_INTERNAL_H
 #define _MM_KSM_SELECTIVE_INTERNAL_H
@@ -16,12 +16,12 @@
  * struct ksm_selective - selective merging of one address space
  * @state: why it is dormant and what ksmd has done about it (KSM_DORMANT, ...)
  * @app: the application: the name of its main thread when it became dormant
- * @scans: how often all of it was scanned
- * @scans_left: how often a scan was left because it woke
+ * @scans: number of complete scans
+ * @scans_left: number of scans that ended early because it woke
  * @pages_scanned: pages looked at in all scans
  *
- * Part of its ksm_mm_slot: who has none has nothing to merge, and no state. Under
- * ksm_mmlist_lock, but for the counters, which are ksmd's.
+ * Part of its ksm_mm_slot: a process without one has nothing to merge and no state.
+ * Protected by ksm_mmlist_lock, except the counters, which only ksmd writes.
  */
 struct ksm_selective {
 	unsigned int state;
@@ -44,7 +44,7 @@ struct ksm_selective {
 /* It was forked and has not executed another program. */
 #define KSM_FORKED		BIT(5)
 
-/* Of its pages, those that ksmd has seen are as ksmd has seen them. */
+/* True if the process has not been active since ksmd began to scan it. */
 static inline bool ksm_selective_settled(struct ksm_selective *s)
 {
 	return READ_ONCE(s->state) & (KSM_SCANNING | KSM_SCANNED);
@@ -73,8 +73,8 @@ extern unsigned long ksm_dormant_scans_left;
 
 enum ksm_scope {
 	KSM_SCOPE_ALL,		/* every page */
-	KSM_SCOPE_APP,		/* what merged in this application before */
-	KSM_SCOPE_GLOBAL,	/* what merged in any */
+	KSM_SCOPE_APP,		/* pages that merged before in this application */
+	KSM_SCOPE_GLOBAL,	/* pages that merged before in any application */
 };
 
 extern enum ksm_scope ksm_scope;

@@ -4,35 +4,34 @@
  * cursor, items and stable tree it makes use; it includes index.c, twin.c, scan.c
  * and switch.c.
  *
- * As long as the policy is in force ksmd does no full scans. In a round it goes
- * through the slots once, and scans the processes that wait for it; it sleeps
- * when nobody does. Slots are added behind the cursor, so a round has an end,
- * whatever processes do meanwhile: the cursor goes on with each step, in a
- * process to the next page or to the next slot.
+ * While the policy is in force ksmd does no full scans. In a round it goes through
+ * the slots once and scans the processes that wait for it; it sleeps when none
+ * waits. New slots are added behind the cursor, and each step moves the cursor to
+ * the next page or the next slot. So a round ends whatever processes do.
  *
- * The unstable tree is not used. It is thrown away after each full scan since
- * its pages may change; here they are of processes that do not run, each is
- * scanned once only, and what has not found its like must be there when that
- * comes, maybe days later. So they are kept in an index, a tree by the checksum
- * that the page had, which nothing can put out of order: an item of which the
- * process has woken (even if it is dormant again), the page is gone or the
- * content is another one is taken out when it is met.
+ * The unstable tree is not used. Stock discards it after each full scan, because
+ * its pages may change. Here the pages belong to processes that do not run and are
+ * scanned once, and a page must still be found when an equal one comes, perhaps
+ * days later. So pages are kept in an index, a tree ordered by the checksum that
+ * the page had, which later changes of the page cannot put out of order. An item
+ * is removed when it is met and its process has woken (even if it is dormant
+ * again), its page is gone, or the content differs.
  *
  * An item is in the unstable tree, in the stable tree, in the index, or in none.
- * All of this is protected by ksm_thread_mutex, but for the states in the slots.
+ * ksm_thread_mutex protects all of this, except the states in the slots.
  */
 #ifdef CONFIG_KSM_SELECTIVE
 
 #define INDEXED_FLAG		0x400	/* is a node of the index */
 
 /*
- * So many pages with one checksum are compared and no more: checksums are easily
- * made to be alike. Those that are alike by chance are two at most.
+ * Bound the comparisons per checksum: collisions can be forged. By chance at most
+ * two pages have the same one.
  */
 #define MAX_COMPARED		8
 
-#define KSM_NICE		5	/* as ever */
-#define KSM_SELECTIVE_NICE	15	/* what the paper found best */
+#define KSM_NICE		5	/* as in stock */
+#define KSM_SELECTIVE_NICE	15	/* the paper's best value */
 
 static struct task_struct *ksmd;
 static bool ksmd_nice_chosen;
@@ -40,33 +39,32 @@ static bool ksmd_nice_chosen;
 /* Pages that were scanned and have not merged. */
 static struct rb_root selective_index = RB_ROOT;
 
-/* The application that is scanned, by the name it had when its scan began. */
+/* The name, at the start of the scan, of the application that is scanned. */
 static char scan_app[KSM_APP_LEN];
 
-/* The page that was found last. */
+/* The page that ksmd is working on. */
 static struct page *scan_page;
 /*
- * Its item has the checksum that the index goes by. That is not taken before the
- * stable tree was searched, as most pages that a profile names have their like
- * there.
+ * The item of @scan_page has its index checksum. It is computed only after the
+ * stable tree was searched, because most pages in a profile are found there.
  */
 static bool summed;
 
 /*
- * Twins: a page that was mapped by several processes since their fork merges with
- * the first of them only; the items of others may wait in the index, under this
+ * Twins: a page that several processes have mapped since their fork is merged for
+ * one of them at a time; the items of the others may wait in the index, under this
  * checksum and node.
  */
 static u64 twin_key;
 static bool twin_wanted;
-/* The last of them that was looked at. */
+/* The twin that was tried last. */
 static struct ksm_rmap_item *twin;
-/* So many were put into the index again. */
+/* Number of twins that were put back into the index. */
 static int twins_back;
-/* One could not be merged at once: the others wait for the next scan. */
+/* A twin could not be merged now: the others wait for the next scan. */
 static bool twins_later;
 
-/* Find the state of an address space, and hold on to it. */
+/* The state of an address space, with ksm_mmlist_lock held, or NULL without it. */
 struct ksm_selective *ksm_selective_lock(struct mm_struct *mm)
 {
 	struct mm_slot *slot;
@@ -95,7 +93,7 @@ static bool selective_has_work(void)
 	       READ_ONCE(ksm_scan.mm_slot) != &ksm_mm_head;
 }
 
-/* Has the process of this item not run since it was scanned? */
+/* True if the process of this item has not been active since it was scanned. */
 static bool settled(struct ksm_rmap_item *rmap_item)
 {
 	struct ksm_selective *s = ksm_selective_lock(rmap_item->mm);
@@ -108,7 +106,7 @@ static bool settled(struct ksm_rmap_item *rmap_item)
 	return yes;
 }
 
-/* Scan all who are dormant again, from a round's beginning. */
+/* Start a new round that scans all dormant processes again. */
 static void selective_forget_all(void)
 {
 	struct mm_slot *slot;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging: at which virtual pages merging has paid.
+ * Selective merging: the virtual pages at which merging has succeeded.
  *
- * A profile is a set of virtual pages: one for each application, by the name of
- * its main thread (processes forked from one zygote execute the same file), and
- * a global one, their union, for a cohort whose members have one layout. Bits
- * are set when pages merge. An application of which nothing has merged yet has no
- * profile and is scanned whole: the first of its processes that is scanned has no
- * sibling to merge with, and that says nothing of the next.
+ * A profile is a set of virtual pages: one per application, known by the name of
+ * its main thread (processes forked from one zygote execute the same file), and a
+ * global one, their union, for a cohort whose members have one layout. Bits are set
+ * when pages merge. An application in which nothing has merged yet has no profile
+ * and is scanned whole: its first process has no sibling to merge with, which does
+ * not predict the next one.
  *
  * A set is a tree of chunks, each a bitmap of what one last-level table maps.
- * All of them together take no more than profile_max_bytes: what does not fit
- * is not learned, and counted.
+ * All sets together take at most profile_max_bytes; pages that do not fit are
+ * counted and not learned.
  *
- * One mutex protects all of it. It nests inside ksm_thread_mutex and the mmap
- * lock of the process that is scanned; whoever holds it takes no lock but the
- * allocator's, and touches no user memory.
+ * One mutex protects all of it. It nests inside ksm_thread_mutex and the mmap_lock
+ * of the scanned process; its holder takes only the allocator's locks, and touches
+ * no user memory.
  */
 #define pr_fmt(fmt) "ksm: " fmt
 
@@ -47,8 +47,8 @@ struct chunk {
  * struct profile - a set of virtual pages
  * @chunks: its parts, in the order of their addresses; none is empty
  * @node: in @apps
- * @known: all pages of this application have been scanned, and there was somebody
- *	   to merge with
+ * @known: a process of this application was scanned whole, and there was another
+ *	   process to merge with
  * @app: the name of the application
  */
 struct profile {
@@ -61,19 +61,19 @@ struct profile {
 static DEFINE_MUTEX(profile_mutex);
 static DEFINE_HASHTABLE(apps, 6);
 static struct profile global;
-/* What the scan of one process goes by; none: all its pages. */
+/* The pages that the current scan visits; NULL for all. */
 static struct profile *scan_profile;
-/* It has gone by all its pages from the first on. */
+/* The current scan has visited all pages from the first on. */
 static bool scan_whole;
-/* And so has that of all others who are dormant. */
+/* The current scan is one of all dormant processes, for ksm_learning. */
 static bool scan_learns;
-/* What was asked for when it began: all pages, also of regions after a fork. */
+/* The settings when the scan began: all pages; regions made after a fork. */
 static bool scan_all, scan_new;
-/* What all of the above takes, but for what is static. */
+/* Allocated memory of all profiles, in bytes. */
 unsigned long ksm_profile_bytes;
 
 unsigned long ksm_profile_max_bytes = 1 << 20;
-unsigned long ksm_profile_refused;	/* what did not fit, in pages or names */
+unsigned long ksm_profile_refused;	/* pages and names that did not fit */
 enum ksm_scope ksm_scope = KSM_SCOPE_ALL;
 bool ksm_scan_new_regions;
 bool ksm_learning;
@@ -92,7 +92,7 @@ static void *get_bytes(size_t size)
 	return p;
 }
 
-/* The first chunk that is not before @index. */
+/* The first chunk at or behind @index. */
 static struct chunk *chunk_from(struct profile *p, unsigned long index)
 {
 	struct rb_node *node = p->chunks.rb_node;
@@ -143,8 +143,8 @@ static void set_page(struct profile *p, unsigned long page)
 }
 
 /*
- * The first run of pages of the set between *@from and *@to. It is cut at the
- * end of a chunk, and goes on behind it.
+ * The first run of pages of the set between *@from and *@to. A run ends at the end
+ * of a chunk; the next call continues behind it.
  */
 static bool next_run(struct profile *p, unsigned long *from, unsigned long *to)
 {
@@ -198,7 +198,7 @@ static struct profile *get_app(const char *app)
 {
 	struct profile *p;
 
-	/* One without a name could not be written back, see parse_name(). */
+	/* An empty name could not be written back, see parse_name(). */
 	if (!*app)
 		return NULL;
 	p = find_app(app);
@@ -220,7 +220,7 @@ static void clear_all(void)
 	struct profile *p;
 	int i;
 
-	/* The scan that is under way goes on with all pages. */
+	/* The running scan continues with all pages. */
 	scan_profile = NULL;
 	scan_whole = false;
 	empty(&global);
@@ -234,7 +234,7 @@ static void clear_all(void)
 
 /* --- for ksmd ------------------------------------------------------------- */
 
-/* Choose what the scan of a process goes by. */
+/* Choose the pages that the scan of a process visits. */
 void ksm_profile_begin(const char *app)
 {
 	enum ksm_scope scope = READ_ONCE(ksm_scope);
@@ -254,7 +254,7 @@ void ksm_profile_begin(const char *app)
 	mutex_unlock(&profile_mutex);
 }
 
-/* All of a process was scanned, one page after the other or by its profile. */
+/* The scan of a process is complete. */
 void ksm_profile_end(const char *app)
 {
 	struct profile *p;
@@ -270,8 +270,8 @@ void ksm_profile_end(const char *app)
 }
 
 /*
- * Was the region made after the fork? Fork gives a region that holds private
- * pages an anon_vma below its parent's; one that comes later is a root itself.
+ * True if the region was made after the fork. Fork gives a region with private
+ * pages an anon_vma below its parent's; a later region's anon_vma is a root.
  */
 static bool is_new_region(struct vm_area_struct *vma)
 {
@@ -279,11 +279,11 @@ static bool is_new_region(struct vm_area_struct *vma)
 }
 
 /**
- * ksm_profile_next() - find what is to be scanned next
- * @vma: the region; the mmap lock of its process is held
- * @forked: is it that of a process that has executed nothing since its fork?
- * @addr: from where on; set to where it begins
- * @end: where the region ends; set to where what is to be scanned does
+ * ksm_profile_next() - find the next pages to scan in a region
+ * @vma: the region; the mmap_lock of its process is held
+ * @forked: its process has executed no program since its fork
+ * @addr: where to start; set to the first address to scan
+ * @end: the region's end; set to the end of the run to scan
  *
  * Return: false if nothing is left in the region.
  */
@@ -308,7 +308,7 @@ bool ksm_profile_next(struct vm_area_struct *vma, bool forked,
 	return found;
 }
 
-/* A page of this application has merged at this address. */
+/* Record that a page of an application has merged at an address. */
 void ksm_profile_merged(const char *app, unsigned long addr)
 {
 	struct profile *p;
@@ -323,12 +323,12 @@ void ksm_profile_merged(const char *app, unsigned long addr)
 
 /* --- for user space ------------------------------------------------------- */
 
-/* The window of a text that a read is to have. */
+/* The part of the text that a read returns. */
 struct window {
 	char *buf;
 	loff_t off;		/* of the window in the text */
 	size_t count;
-	loff_t pos;		/* of the text that was made so far */
+	loff_t pos;		/* end of the text made so far */
 };
 
 #define LINE_LEN	(2 * 2 * sizeof(long) + KSM_APP_LEN * 4 + 16)
@@ -365,7 +365,7 @@ static bool put_profile(struct window *w, struct profile *p, const char *word,
 	return false;
 }
 
-/* Names may hold anything but a NUL. */
+/* Escape a name, which may hold any byte except NUL. */
 static void escape(const char *app, char *out)
 {
 	for (; *app; app++) {
@@ -378,12 +378,12 @@ static void escape(const char *app, char *out)
 }
 
 /**
- * ksm_profile_read() - all profiles as text
- * @buf: where to
- * @off: from which byte of the text on
- * @count: how many
+ * ksm_profile_read() - read all profiles as text
+ * @buf: the destination
+ * @off: the first byte of the text to read
+ * @count: the number of bytes
  *
- * The text is made anew for each read: what changes meanwhile may show.
+ * The text is made anew for each read, so changes between reads may show.
  *
  * Return: the number of bytes, 0 at the end of the text.
  */
@@ -426,7 +426,7 @@ static int parse_name(char *text, char *app)
 	return 0;
 }
 
-/* Two hexadecimal addresses of pages with a hyphen between; what follows them. */
+/* Parse "FROM-TO", two hexadecimal page addresses. Returns the rest, or NULL. */
 static char *parse_range(char *text, unsigned long *from, unsigned long *to)
 {
 	char *hyphen = strchr(text, '-'), *rest;
@@ -505,16 +505,15 @@ static int write_line(char *line)
 }
 
 /**
- * ksm_profile_write() - add to profiles what was read from them before
+ * ksm_profile_write() - add the text of profiles to the profiles
  * @buf: lines, ended by a NUL; changed
  * @count: their length
  *
- * A line is `global FROM-TO`, `app FROM-TO NAME`, `known NAME`, or `clear`. A
- * write may be a part of a longer text: what follows its last newline is left
- * to the next write, if there is a newline at all.
+ * A line is `global FROM-TO`, `app FROM-TO NAME`, `known NAME`, or `clear`. A write
+ * may be a part of a longer text: if it has a newline, the bytes behind its last
+ * newline are left to the next write.
  *
- * Return: the number of bytes that were used, or -errno: of the lines before a
- * bad one all are in force.
+ * Return: the number of bytes used, or -errno; lines before a bad one take effect.
  */
 ssize_t ksm_profile_write(char *buf, size_t count)
 {

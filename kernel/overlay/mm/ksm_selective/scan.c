@@ -4,8 +4,8 @@
  */
 
 /*
- * Leave the process at the cursor, if there is one, for the next that waits or
- * whose slot is to be freed. Returns false at the end of the round.
+ * Move the cursor to the next process that waits or whose slot must be freed.
+ * Returns false at the end of the round.
  */
 static bool next_slot(void)
 {
@@ -34,7 +34,7 @@ static bool next_slot(void)
 	spin_unlock(&ksm_mmlist_lock);
 
 	if (!found) {
-		/* If it has learned, then from all who are dormant. */
+		/* Learning ends once all dormant processes were scanned. */
 		WRITE_ONCE(ksm_learning, false);
 		return false;
 	}
@@ -43,16 +43,16 @@ static bool next_slot(void)
 	twins_later = false;
 	ksm_profile_begin(scan_app);
 	/*
-	 * A page on its way to the LRU has a reference too many to be merged, and
-	 * there is no other scan in which it would be.
+	 * A page in an LRU batch has one reference too many to merge, and no
+	 * later scan would try it again.
 	 */
 	lru_add_drain_all();
 	return true;
 }
 
 /*
- * Pass over what is not scanned between @from and @to. Pages there that were
- * merged are still mapped: their items stay, or the reverse map would lose them.
+ * Remove the items between @from and @to, which is not scanned. Merged pages there
+ * are still mapped, so their items stay: the reverse map needs them.
  */
 static void pass_over(unsigned long from, unsigned long to)
 {
@@ -71,7 +71,7 @@ static void pass_over(unsigned long from, unsigned long to)
 	}
 }
 
-/* The next page of a region, or NULL if there is none or the process has woken. */
+/* The next page of a region; NULL at its end or if the process has woken. */
 static struct ksm_rmap_item *scan_vma(struct ksm_mm_slot *mm_slot,
 				      struct vm_area_struct *vma,
 				      struct page **page)
@@ -115,7 +115,7 @@ static struct ksm_rmap_item *scan_vma(struct ksm_mm_slot *mm_slot,
 	return NULL;
 }
 
-/* The same of a process, whose mmap lock the caller holds. */
+/* The next page of a process, whose mmap_lock is held; NULL as above. */
 static struct ksm_rmap_item *scan_mm(struct ksm_mm_slot *mm_slot,
 				     struct page **page)
 {
@@ -137,7 +137,7 @@ static struct ksm_rmap_item *scan_mm(struct ksm_mm_slot *mm_slot,
 	return NULL;
 }
 
-/* Is there a page at the address that merging has put there? */
+/* True if a KSM page is mapped at the address. */
 static bool still_merged(struct mm_struct *mm, unsigned long addr)
 {
 	struct vm_area_struct *vma = find_mergeable_vma(mm, addr);
@@ -156,8 +156,8 @@ static bool still_merged(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * A scan was left. What waits behind the cursor is found again by the next one,
- * but who is always left before that would gather items of pages that are gone.
+ * Remove stale items behind the cursor after an aborted scan. The next full scan
+ * would do it, but a process whose scans are always aborted would gather items.
  */
 static void drop_gone(struct mm_struct *mm)
 {
@@ -179,7 +179,7 @@ static void drop_gone(struct mm_struct *mm)
 	}
 }
 
-/* There is no more of the process at the cursor, or it has woken or exited. */
+/* The scan of the process at the cursor is complete, or the process has woken. */
 static void end_scan(struct ksm_mm_slot *mm_slot)
 {
 	bool ended;
@@ -193,14 +193,14 @@ static void end_scan(struct ksm_mm_slot *mm_slot)
 		ksm_dormant_scans_left++;
 		return;
 	}
-	/* What is behind the last page that was found is not there any more. */
+	/* Items behind the last page that was found are stale. */
 	remove_trailing_rmap_items(ksm_scan.rmap_list);
 	ksm_profile_end(scan_app);
 	mm_slot->selective.scans++;
 	ksm_dormant_scans++;
 }
 
-/* As scan_get_next_rmap_item() does: the process is gone but for its slot. */
+/* Free the slot of an exited process, as scan_get_next_rmap_item() does. */
 static void free_slot(struct ksm_mm_slot *mm_slot)
 {
 	struct mm_struct *mm = mm_slot->slot.mm;
@@ -217,7 +217,7 @@ static void free_slot(struct ksm_mm_slot *mm_slot)
 	clear_bit(MMF_VM_MERGEABLE, &mm->flags);
 }
 
-/* What scan_get_next_rmap_item() is to full scans. */
+/* As scan_get_next_rmap_item() for full scans. */
 static struct ksm_rmap_item *next_rmap_item(struct page **page)
 {
 	struct ksm_rmap_item *rmap_item;
@@ -246,15 +246,15 @@ static struct ksm_rmap_item *next_rmap_item(struct page **page)
 			free_slot(mm_slot);
 		else
 			end_scan(mm_slot);
-		/* A slot at the cursor is freed by nobody else, nor is its mm. */
+		/* Only ksmd frees a slot at the cursor, and its mm. */
 		mmap_read_unlock(mm);
 		if (exited)
 			mmdrop(mm);
 		cond_resched();
 		more = next_slot();
 		/*
-		 * One process at most before ksmd sleeps, also if it had no page:
-		 * next_slot() makes all CPUs work. The cursor stays.
+		 * At most one process before ksmd sleeps, even one without pages:
+		 * next_slot() runs work on all CPUs. The cursor stays.
 		 */
 	} while (more && exited && !freezing(current));
 	return NULL;

@@ -4,21 +4,21 @@
  *
  * A process is dormant for as long as there is a reason: it was written to
  * /proc/PID/ksm_dormant, all its threads are frozen by cgroup v2's freezer, or
- * its oom_score_adj has reached a threshold. ksmd scans it once, and no more
- * until it has been active:
+ * its oom_score_adj has reached a threshold. ksmd scans it once, and not again
+ * before it has been active:
  *
  *	active --reason--> waiting --begin--> scanning --end--> scanned
  *	   ^                  |                   |                |
  *	   +----- last reason goes, or thawed ----+----------------+
  *
- * The reason is a hint, and so is all of this: nothing here stops a process
- * from running. ksmd compares pages after it has write-protected them, as ever.
- * What is lost by a wrong hint is time, or a merge.
+ * Reasons and states are hints: nothing here stops a process from running. ksmd
+ * compares pages after it has write-protected them, as in stock. A wrong hint costs
+ * time or a merge.
  *
- * States are part of KSM's slots: who has none has no mergeable memory. They are
- * changed under ksm_mmlist_lock, and what a reason depends on is looked at under
- * it too, so that of two who look at the same time the later one is right. ksmd
- * reads states of slots that it holds without.
+ * States are part of KSM's slots: a process without one has no mergeable memory.
+ * They change under ksm_mmlist_lock, and the sources of the reasons are read under
+ * it too, so that the later of two updates is right. ksmd reads the states of slots
+ * at the cursor without the lock.
  */
 #define pr_fmt(fmt) "ksm: " fmt
 
@@ -38,10 +38,10 @@ DEFINE_STATIC_KEY_FALSE(ksm_selective_key);
 /* Changed under ksm_thread_mutex. */
 bool ksm_selective_on;
 
-/* Somebody is waiting to be scanned, or has exited. */
-static unsigned int work;	/* no bool: xchg() */
+/* A process waits to be scanned, or has exited. */
+static unsigned int work;	/* not a bool, for xchg() */
 
-/* Dormant from here on; no oom_score_adj is above 1000. */
+/* Dormant from this value on; by default above any oom_score_adj. */
 int ksm_dormant_oom_score_adj = OOM_SCORE_ADJ_MAX + 1;
 
 /* Written by ksmd alone. */
@@ -50,14 +50,14 @@ unsigned long ksm_dormant_scans_left;
 
 /* --- the states ----------------------------------------------------------- */
 
-/* Returns whether there is something to scan that was not there before. */
+/* Add a reason. Returns true if the process must be scanned (again). */
 static bool state_set(unsigned int *state, unsigned int reason)
 {
 	bool again = !(*state & KSM_DORMANT);
 
 	if (*state & reason)
 		return false;
-	/* Who is frozen was running, also if there were other reasons. */
+	/* A process that gets frozen was running, whatever other reasons it has. */
 	if (reason == KSM_DORMANT_FROZEN)
 		again = true;
 	if (again)
@@ -66,7 +66,7 @@ static bool state_set(unsigned int *state, unsigned int reason)
 	return again;
 }
 
-/* Returns the same: what is left may be reason enough. */
+/* Take a reason away. Returns true if the process must be scanned again. */
 static bool state_clear(unsigned int *state, unsigned int reason)
 {
 	if (!(*state & reason))
@@ -86,7 +86,7 @@ static bool state_begin(unsigned int *state)
 	return true;
 }
 
-/* Returns false if it woke meanwhile, even if it is dormant again. */
+/* Returns false if the process woke meanwhile, even if it is dormant again. */
 static bool state_end(unsigned int *state)
 {
 	if (!(*state & KSM_SCANNING))
@@ -95,7 +95,7 @@ static bool state_end(unsigned int *state)
 	return true;
 }
 
-/* What was merged is not merged any more, or what was learned is to be again. */
+/* Scan again after pages were unmerged, or to learn. */
 static bool state_forget(unsigned int *state)
 {
 	*state &= ~(KSM_SCANNING | KSM_SCANNED);
@@ -104,13 +104,13 @@ static bool state_forget(unsigned int *state)
 
 /* --- for ksmd; __ksm_selective_*() are called under ksm_mmlist_lock ------- */
 
-/* Is this one to be scanned, from its first page on? */
+/* Start a scan if the process waits for one. */
 bool __ksm_selective_begin(struct ksm_selective *s)
 {
 	return state_begin(&s->state);
 }
 
-/* All of it has been scanned, if it has not woken. */
+/* End a scan; false if the process has woken. */
 bool __ksm_selective_end(struct ksm_selective *s)
 {
 	return state_end(&s->state);
@@ -126,8 +126,8 @@ void __ksm_selective_forget(struct ksm_selective *s)
 void ksm_selective_poke(void)
 {
 	/*
-	 * ksmd clears it and then looks at the states; here the state has
-	 * changed before. Both with a full barrier: one sees the other.
+	 * ksmd clears it and then reads the states; here the state was changed
+	 * before. xchg() is a full barrier on both sides: one sees the other.
 	 */
 	xchg(&work, 1);
 	ksm_selective_wake();
@@ -168,7 +168,7 @@ static bool change(struct ksm_selective *s, struct task_struct *task,
 {
 	if (!dormant)
 		return state_clear(&s->state, reason);
-	/* A name that is being changed may be cut, but has an end. */
+	/* A name that changes meanwhile may be cut, but is terminated. */
 	strscpy_pad(s->app, task->group_leader->comm, sizeof(s->app));
 	s->state &= ~KSM_FORKED;
 	if (task->group_leader->flags & PF_FORKNOEXEC)
@@ -177,8 +177,8 @@ static bool change(struct ksm_selective *s, struct task_struct *task,
 }
 
 /*
- * Look at reasons of a task that has this mm, and cannot lose it.
- * KSM_DORMANT_WRITTEN is to become what @written says.
+ * Update @reasons of a task that uses @mm and cannot lose it. KSM_DORMANT_WRITTEN
+ * becomes @written.
  */
 static int look(struct mm_struct *mm, struct task_struct *task,
 		unsigned int reasons, bool written)
@@ -194,8 +194,8 @@ static int look(struct mm_struct *mm, struct task_struct *task,
 	if (reasons & KSM_DORMANT_FROZEN)
 		again |= change(s, task, KSM_DORMANT_FROZEN, group_frozen(task));
 	/*
-	 * A child that has its parent's memory until it executes something may have
-	 * a value of its own, as fs/proc has it: that one is not of this memory.
+	 * A child of vfork() uses its parent's memory until it executes a
+	 * program. Its own oom_score_adj says nothing about that memory.
 	 */
 	if ((reasons & KSM_DORMANT_OOM) && !task->vfork_done)
 		again |= change(s, task, KSM_DORMANT_OOM, oom_dormant(task));
@@ -224,7 +224,7 @@ void ksm_selective_do_frozen(void)
 {
 	struct mm_struct *mm = current->mm;
 
-	/* Most have nothing to merge: do not look at all their threads. */
+	/* Most processes have nothing to merge: skip the walk of their threads. */
 	if (mm && test_bit(MMF_VM_MERGEABLE, &mm->flags))
 		look(mm, current, KSM_DORMANT_FROZEN, false);
 }
@@ -235,12 +235,11 @@ void ksm_selective_do_oom(struct task_struct *task)
 }
 
 /**
- * ksm_selective_set_written() - say that a process is dormant, or active again
+ * ksm_selective_set_written() - mark a process as dormant, or take the mark away
  * @task: the process
- * @dormant: which
+ * @dormant: the mark
  *
- * Return: 0, -ESRCH if it has no memory (any more), -EINVAL if no page of it may
- * be merged.
+ * Return: 0; -ESRCH if it has exited; -EINVAL if none of its pages may be merged.
  */
 int ksm_selective_set_written(struct task_struct *task, bool dormant)
 {
@@ -259,7 +258,7 @@ bool ksm_selective_written(struct mm_struct *mm)
 	return written;
 }
 
-/* Reasons that came before the policy, or before the threshold. */
+/* Find reasons that are older than the policy or the threshold. */
 void ksm_selective_look_again(void)
 {
 	struct task_struct *p;

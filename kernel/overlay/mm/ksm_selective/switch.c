@@ -27,7 +27,7 @@ int ksm_selective_set_nice(int nice)
 static void switch_locked(bool on)
 {
 	wait_while_offlining();
-	/* Neither may find what the other has left. */
+	/* Neither policy may find the other's unmerged items. */
 	drop_unmerged();
 	WRITE_ONCE(ksm_selective_on, on);
 	WRITE_ONCE(ksm_learning, false);
@@ -39,8 +39,8 @@ static void switch_locked(bool on)
 }
 
 /*
- * The key is not switched under ksm_thread_mutex: memory hotplug takes that one
- * inside of what the key takes.
+ * The key is not switched under ksm_thread_mutex: memory hotplug takes this mutex
+ * inside the locks that switching takes.
  */
 void ksm_selective_switch(bool on)
 {
@@ -56,7 +56,7 @@ void ksm_selective_switch(bool on)
 	mutex_unlock(&ksm_thread_mutex);
 	if (!on)
 		static_branch_disable(&ksm_selective_key);
-	/* Those who were dormant, those who have exited: see what there is. */
+	/* Processes may be dormant, or have exited, already. */
 	ksm_selective_poke();
 out:
 	mutex_unlock(&switch_mutex);

@@ -54,7 +54,7 @@ static ssize_t scan_scope_show(struct kobject *kobj,
 	return sysfs_emit(buf, "%s\n", output[READ_ONCE(ksm_scope)]);
 }
 
-/* A scan that is under way goes on with what it has begun with. */
+/* A running scan keeps the scope that it began with. */
 static ssize_t scan_scope_store(struct kobject *kobj,
 				struct kobj_attribute *attr, const char *buf,
 				size_t count)
@@ -138,7 +138,7 @@ static ssize_t profile_max_bytes_store(struct kobject *kobj,
 {
 	unsigned long value;
 
-	/* What is there stays. */
+	/* Existing profiles stay, even above the limit. */
 	if (kstrtoul(buf, 10, &value))
 		return -EINVAL;
 	WRITE_ONCE(ksm_profile_max_bytes, value);
@@ -164,7 +164,7 @@ static ssize_t ksmd_nice_store(struct kobject *kobj,
 }
 ATTR(ksmd_nice);
 
-/* A number that is only read. */
+/* A read-only number. */
 struct counter {
 	struct kobj_attribute attr;
 	unsigned long *value;
@@ -217,9 +217,9 @@ static ssize_t profile_write(struct file *file, struct kobject *kobj,
 	return ksm_profile_write(buf, count);
 }
 
-/* Text, but longer than what an ordinary attribute can hold. */
+/* A binary attribute, because the text may be longer than a page. */
 static struct bin_attribute profile_attr = {
-	/* Where programs have their memory is nobody else's business. */
+	/* Root only: it shows addresses of processes. */
 	.attr = { .name = "profile", .mode = 0600 },
 	.read = profile_read,
 	.write = profile_write,
@@ -233,7 +233,7 @@ static const struct attribute_group selective_group = {
 	.bin_attrs = selective_bin_attrs,
 };
 
-/* KSM has made the directory: files are added to it. */
+/* Adds files to KSM's own directory. */
 static int __init ksm_selective_init(void)
 {
 	return sysfs_update_group(mm_kobj, &selective_group);

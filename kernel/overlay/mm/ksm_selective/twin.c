@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging: what is to merge with a page that has merged. Included by ksmd.c.
+ * Selective merging: the other items of a page that has merged. Included by ksmd.c.
  */
 
 /*
- * The item has merged. If that was with the content of the stable tree its page
- * was not in the index; but it has twins only as long as others map it.
+ * The item has merged: look for its twins. If it merged with the stable tree it has
+ * no checksum yet, and has twins only if other processes still map its page.
  */
 static void want_twins(struct ksm_rmap_item *rmap_item)
 {
@@ -26,7 +26,7 @@ static void selective_do_merged(struct ksm_rmap_item *rmap_item)
 	struct ksm_selective *s;
 	char app[KSM_APP_LEN];
 
-	/* Pages of zeros that wait for nobody are not in the index. */
+	/* A page that merged with the zero page has no twins in the index. */
 	if (rmap_item->address & STABLE_FLAG)
 		want_twins(rmap_item);
 	s = ksm_selective_lock(rmap_item->mm);
@@ -38,9 +38,9 @@ static void selective_do_merged(struct ksm_rmap_item *rmap_item)
 }
 
 /*
- * Find an item with the content that has merged last. Each that is found leaves
- * the index. Some come back, as their pages have changed or another has their
- * checksum: of those that is enough after a few.
+ * The next item in the index with the checksum of the page that merged last. Each
+ * leaves the index, and comes back if its page has changed or only the checksum is
+ * equal. Stop after MAX_COMPARED that came back.
  */
 static struct ksm_rmap_item *next_twin(struct page **page)
 {
@@ -51,7 +51,7 @@ static struct ksm_rmap_item *next_twin(struct page **page)
 	if (last && (last->address & INDEXED_FLAG))
 		twins_back++;
 	else if (last && !(last->address & STABLE_FLAG))
-		/* Locked or pinned, and it may be the page of all of them. */
+		/* Locked or pinned; the other twins may have the same page. */
 		twins_later = true;
 	if (!twin_wanted || twins_later)
 		return NULL;
@@ -59,7 +59,7 @@ static struct ksm_rmap_item *next_twin(struct page **page)
 	while (twins_back < MAX_COMPARED &&
 	       (node = rb_find_first(&twin_key, &selective_index, index_cmp))) {
 		twin = rb_entry(node, struct ksm_rmap_item, node);
-		/* If there is no page, the item has left the index. */
+		/* Without a page the item has left the index. */
 		*page = indexed_page(twin);
 		if (*page)
 			return twin;

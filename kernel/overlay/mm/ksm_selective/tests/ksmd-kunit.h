@@ -39,7 +39,7 @@ static void ksm_test_order(struct kunit *test)
 	for (at = 0; at < PAGE_SIZE; at++) {
 		was = y[at];
 		y[at] ^= 1 << at % 8;
-		/* a second difference that says the contrary counts for nothing */
+		/* a second difference, in the other direction, does not count */
 		i = PAGE_SIZE - 1;
 		if (at != i)
 			y[i] = y[at] > x[at] ? x[i] - 1 : x[i] + 1;
@@ -61,7 +61,7 @@ static int ksm_test_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* How many of the checksums are the same, at most. */
+/* The largest number of equal checksums. */
 static int ksm_test_alike(u32 *sums)
 {
 	int i, run = 1, longest = 1;
@@ -75,8 +75,8 @@ static int ksm_test_alike(u32 *sums)
 }
 
 /*
- * Plain pages that programs have many of: no more of them have one checksum than
- * are compared.
+ * For simple pages that programs have many of, at most MAX_COMPARED have the same
+ * checksum.
  */
 static void ksm_test_checksum(struct kunit *test)
 {
@@ -103,7 +103,7 @@ static void ksm_test_checksum(struct kunit *test)
 			}
 			if (kind == 4)			/* a bit in zeros */
 				words[i % KSM_TEST_WORDS] ^= 1 << i % 32;
-			else if (kind == 5)		/* a reference more */
+			else if (kind == 5)		/* one more reference */
 				words[i % KSM_TEST_WORDS]++;
 			sums[i] = index_checksum(page);
 			if (kind == 4)

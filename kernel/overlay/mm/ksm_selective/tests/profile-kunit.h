@@ -49,7 +49,7 @@ static void ksm_test_runs(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, was);
 }
 
-/* No more is kept than is allowed, and what is refused is counted. */
+/* Profiles stay within the limit, and pages that are refused are counted. */
 static void ksm_test_bound(struct kunit *test)
 {
 	unsigned long max = ksm_profile_max_bytes, refused = ksm_profile_refused;
@@ -78,7 +78,7 @@ static ssize_t write_text(const char *text)
 	return ksm_profile_write(buf, strlen(buf));
 }
 
-/* What is read can be written, and is then read again; at any size of reads. */
+/* Text that was read can be written and is read again, at any size of reads. */
 static void ksm_test_text(struct kunit *test)
 {
 	static const char text[] =
@@ -114,7 +114,7 @@ static void ksm_test_text(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ksm_profile_bytes, 0);
 }
 
-/* What is no profile is refused, and adds nothing. */
+/* Text that is not a profile is refused and adds nothing. */
 static void ksm_test_bad_text(struct kunit *test)
 {
 	static const char *const bad[] = {
@@ -152,7 +152,7 @@ static bool ksm_test_scan(const char *app, unsigned long merged)
 	return known;
 }
 
-/* Who has not merged with anybody says nothing of who is to come. */
+/* A process that merged with no other does not make its application known. */
 static void ksm_test_known(struct kunit *test)
 {
 	KUNIT_ASSERT_EQ(test, ksm_profile_bytes, 0);
@@ -162,11 +162,11 @@ static void ksm_test_known(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, ksm_test_scan("a", PAGE_SIZE));
 	KUNIT_EXPECT_TRUE(test, ksm_test_scan("a", 0));
 	KUNIT_EXPECT_FALSE(test, ksm_test_scan("b", 0));
-	/* One who was dormant with all others does. */
+	/* A scan that learns from all dormant processes does. */
 	ksm_learning = true;
 	KUNIT_EXPECT_TRUE(test, ksm_test_scan("b", 0));
 	ksm_learning = false;
-	/* What does not fit is not known. */
+	/* An application that does not fit is not known. */
 	write_text("clear");
 	ksm_profile_max_bytes = sizeof(struct profile);
 	KUNIT_EXPECT_FALSE(test, ksm_test_scan("a", PAGE_SIZE));

@@ -14,7 +14,7 @@ static const unsigned int reasons[] = {
 	KSM_DORMANT_WRITTEN, KSM_DORMANT_FROZEN, KSM_DORMANT_OOM,
 };
 
-/* What is active is never scanned. */
+/* An active process is never scanned. */
 static void ksm_test_active(struct kunit *test)
 {
 	unsigned int state = 0;
@@ -25,7 +25,7 @@ static void ksm_test_active(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state, 0);
 }
 
-/* What goes dormant is scanned once. */
+/* A process that becomes dormant is scanned once. */
 static void ksm_test_once(struct kunit *test)
 {
 	int i;
@@ -39,7 +39,7 @@ static void ksm_test_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, state_end(&state));
 		KUNIT_EXPECT_EQ(test, state, reasons[i] | KSM_SCANNED);
 		KUNIT_EXPECT_FALSE(test, state_begin(&state));
-		/* Said again, it is not news. */
+		/* The same reason again changes nothing. */
 		KUNIT_EXPECT_FALSE(test, state_set(&state, reasons[i]));
 		KUNIT_EXPECT_FALSE(test, state_begin(&state));
 	}
@@ -61,7 +61,7 @@ static void ksm_test_again(struct kunit *test)
 	}
 }
 
-/* Who wakes in a scan has left it, also if it is dormant again at once. */
+/* Waking ends a scan, even if the process is dormant again at once. */
 static void ksm_test_woken(struct kunit *test)
 {
 	int i;
@@ -93,10 +93,10 @@ static void ksm_test_two_reasons(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, state & KSM_SCANNED);
 	KUNIT_EXPECT_FALSE(test, state_clear(&state, KSM_DORMANT_WRITTEN));
 	KUNIT_EXPECT_EQ(test, state, KSM_DORMANT_OOM | KSM_SCANNED);
-	/* Nor does the end of one that was not there. */
+	/* Nor does the end of a reason that it did not have. */
 	KUNIT_EXPECT_FALSE(test, state_clear(&state, KSM_DORMANT_WRITTEN));
 	KUNIT_EXPECT_EQ(test, state, KSM_DORMANT_OOM | KSM_SCANNED);
-	/* But a process that is frozen, or thawed, has run meanwhile. */
+	/* But a process that is frozen or thawed has run meanwhile. */
 	KUNIT_EXPECT_TRUE(test, state_set(&state, KSM_DORMANT_FROZEN));
 	KUNIT_EXPECT_FALSE(test, state & KSM_SCANNED);
 	KUNIT_EXPECT_TRUE(test, state_begin(&state));
@@ -104,7 +104,7 @@ static void ksm_test_two_reasons(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state, KSM_DORMANT_OOM);
 }
 
-/* After an unmerge all who are dormant are scanned again, no others. */
+/* After an unmerge all dormant processes are scanned again, and no others. */
 static void ksm_test_forget(struct kunit *test)
 {
 	int i;
@@ -120,7 +120,7 @@ static void ksm_test_forget(struct kunit *test)
 	}
 }
 
-/* A fork is as active as what has been executed, and goes dormant as that does. */
+/* A forked process starts active and becomes dormant like any other. */
 static void ksm_test_fork(struct kunit *test)
 {
 	int i;
