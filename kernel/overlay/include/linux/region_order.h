@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A page size for each region: what the rest of the kernel calls.
+ * A page size per region: what the rest of the kernel calls.
  *
- * A region's order and policy are bits of its vm_flags, so that regions merge
- * only if they are equal in them, and split, mremap and fork keep them without
- * a line of code. Until somebody on the machine has asked for an order, a hook
- * is a branch that is patched out. See Documentation/mm/region-order.rst.
+ * A region's order and policy are bits of its vm_flags. So regions merge only if
+ * these are equal, and split, mremap and fork keep them without any code. Until
+ * the first order is asked for on a machine, each hook is a branch that is patched
+ * out. See Documentation/mm/region-order.rst.
  */
 #ifndef _LINUX_REGION_ORDER_H
 #define _LINUX_REGION_ORDER_H
@@ -23,7 +23,7 @@ struct vm_fault;
 
 #ifdef CONFIG_REGION_ORDER
 
-/* One more than the order: 0 says that none was asked for. */
+/* Holds order + 1; 0 means that no order was asked for. */
 #define VM_ORDER_SHIFT	56
 #define VM_ORDER_MASK	(0xfUL << VM_ORDER_SHIFT)
 #define VM_ORDER_WAIT	BIT(60)
@@ -35,7 +35,7 @@ struct vm_fault;
 
 DECLARE_STATIC_KEY_FALSE(region_order_key);
 
-/* Has anybody asked for an order since boot? If not, no mm or region has one. */
+/* True once an order was asked for since boot; before, no mm or region has one. */
 static inline bool region_order_active(void)
 {
 	return static_branch_unlikely(&region_order_key);
@@ -46,13 +46,13 @@ static inline bool region_has_order(vm_flags_t flags)
 	return region_order_active() && unlikely(flags & VM_ORDER_MASK);
 }
 
-/* Only for a region that has one. */
+/* The order of a region that has one. */
 static inline int region_order(vm_flags_t flags)
 {
 	return ((flags & VM_ORDER_MASK) >> VM_ORDER_SHIFT) - 1;
 }
 
-/* All orders that a region's pages may have; only for one that has an order. */
+/* All orders that the pages of a region with an order may have, as bits. */
 static inline unsigned long region_orders(vm_flags_t flags)
 {
 	return GENMASK(region_order(flags), 0);
@@ -80,14 +80,14 @@ static inline void region_order_mm_init(struct mm_struct *mm,
 		mm->region_orders = oldmm ? oldmm->region_orders : 0;
 }
 
-/* An exec that gives rights: the caller has no say in how its memory is had. */
+/* An exec that gains privileges does not inherit the caller's orders. */
 static inline void region_order_forget(struct mm_struct *mm)
 {
 	if (region_order_active())
 		mm->region_orders = 0;
 }
 
-/* The flags of a new region of a kind (PR_ORDER_*), with the process's order. */
+/* @vm_flags of a new region of a kind (PR_ORDER_*) with the process's order. */
 static inline vm_flags_t region_order_default(struct mm_struct *mm,
 					      unsigned long kind,
 					      vm_flags_t vm_flags)
@@ -97,7 +97,7 @@ static inline vm_flags_t region_order_default(struct mm_struct *mm,
 	return region_order_do_default(mm, kind, vm_flags);
 }
 
-/* A region's order takes the place of other rules: true if it has one. */
+/* Limit @orders to the region's; false if it has no order and other rules apply. */
 static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
 {
 	if (!region_has_order(flags))
@@ -106,7 +106,7 @@ static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
 	return true;
 }
 
-/* How hard to try for a large page, or 0: by the machine's rules. */
+/* The gfp mask for a large page, or 0 to use the machine's rules. */
 static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 {
 	if (vma && region_has_order(vma->vm_flags))
@@ -114,16 +114,15 @@ static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 	return 0;
 }
 
-/* Reads bring pages of the region's size too, rather than the page of zeros. */
+/* True if read faults allocate pages of the region's size, not the zero page. */
 static inline bool region_order_fills(struct vm_area_struct *vma)
 {
 	return region_order_active() && unlikely(VM_ORDER_LARGE(vma->vm_flags));
 }
 
 /*
- * There was no page of that order. If the region waits for one, the lock that
- * the fault holds is gone when this returns true, and the fault is to be tried
- * again.
+ * Wait after an allocation of that order failed, if the region's policy says so.
+ * Returns true with the fault's lock dropped: the caller must retry the fault.
  */
 static inline bool region_order_wait(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, int order)
@@ -135,7 +134,7 @@ static inline bool region_order_wait(struct vm_area_struct *vma,
 
 #define REGION_ORDER_RETRY	ERR_PTR(-ERESTARTNOINTR)
 
-/* What the fault answers when no folio was allocated, see above. */
+/* The fault's result when no folio was allocated: retry if it has waited. */
 static inline vm_fault_t region_order_error(struct folio *folio)
 {
 	return folio == REGION_ORDER_RETRY ? VM_FAULT_RETRY : 0;
@@ -148,8 +147,8 @@ static inline void region_order_got(struct vm_area_struct *vma, int order)
 }
 
 /*
- * Copy on write by whole large pages, if the region asks for that. True if
- * nothing is left to do; the reference to @folio is dropped then.
+ * Copy a whole large page on write, if the region's policy says so. Returns true
+ * if the fault is done; the reference to @folio is dropped then.
  */
 static inline bool region_order_copy(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct folio *folio)
@@ -159,7 +158,7 @@ static inline bool region_order_copy(struct vm_area_struct *vma,
 	       region_order_do_copy(vmf, folio);
 }
 
-/* The same for what a PMD maps. */
+/* As region_order_copy(), for a page mapped by a PMD. */
 static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
 					 struct vm_fault *vmf)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region: how it is asked for, kept and shown.
+ * A page size per region: how it is set, kept and shown.
  */
 #include <linux/mm.h>
 #include <linux/mman.h>
@@ -15,13 +15,13 @@
 
 #define POLICIES	(MADV_ORDER_WAIT | MADV_ORDER_COPY)
 
-/* mm->region_orders has a byte for each kind: the bits from VM_ORDER_SHIFT on. */
+/* mm->region_orders has a byte per kind: the bits from VM_ORDER_SHIFT on. */
 #define KINDS		(PR_ORDER_HEAP | PR_ORDER_ANON | PR_ORDER_FILE | \
 			 PR_ORDER_STACK)
 #define KIND_SHIFT(kind)	(8 * __ffs(kind))
 #define KIND_BITS	(VM_ORDER_FLAGS >> VM_ORDER_SHIFT)
 
-/* Never switched off again: regions may have orders from then on. */
+/* Never switched off again, because regions may have orders then. */
 DEFINE_STATIC_KEY_FALSE(region_order_key);
 
 static int advice_order(int advice)
@@ -29,7 +29,7 @@ static int advice_order(int advice)
 	return advice >> MADV_ORDER_SHIFT;
 }
 
-/* The order must be one that memory of every kind may have on this machine. */
+/* True if memory of every kind may have this order on this machine. */
 static bool order_supported(int order)
 {
 	if (!order)
@@ -39,7 +39,7 @@ static bool order_supported(int order)
 		BIT(order));
 }
 
-/* Is that advice about an order, and can this machine follow it? */
+/* True if this is advice about an order that this machine supports. */
 static bool advice_valid(int advice)
 {
 	int policy = advice & 0xff;
@@ -52,20 +52,19 @@ static bool advice_valid(int advice)
 		return !advice_order(advice);
 	if (policy & ~POLICIES)
 		return false;
-	/* There is always a base page, or no memory at all. */
+	/* Order 0 has no policy: base pages never need to be waited for. */
 	if (policy && !advice_order(advice))
 		return false;
 	return order_supported(advice_order(advice));
 }
 
 /**
- * region_order_advice() - may this be given to madvise()?
- * @advice: all of it
+ * region_order_advice() - whether madvise() may take this advice
+ * @advice: the advice with order and policy
  *
- * The caller holds no lock, and is about to give the advice: the hooks are
- * switched on.
+ * Switches the hooks on, so the caller must hold no lock.
  *
- * Return: if it is an advice about the order that this machine can follow.
+ * Return: true if it is advice about an order that this machine supports.
  */
 bool region_order_advice(int advice)
 {
@@ -76,7 +75,7 @@ bool region_order_advice(int advice)
 	return true;
 }
 
-/* What an advice makes of a region's flags. */
+/* The order and policy flags of an advice. */
 static vm_flags_t advice_flags(int advice)
 {
 	vm_flags_t flags;
@@ -105,7 +104,7 @@ static int flags_advice(vm_flags_t flags)
 	return advice;
 }
 
-/* The last word counts: an order takes back MADV_NOHUGEPAGE. */
+/* Set the order in a region's flags. It overrides an earlier MADV_NOHUGEPAGE. */
 static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
 {
 	vm_flags &= ~VM_ORDER_FLAGS;
@@ -117,19 +116,19 @@ static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
 /**
  * region_order_madvise() - set the order of a region
  * @vma: the region, or one that the caller splits
- * @advice: one that region_order_advice() has passed
- * @vm_flags: the region's flags, and then those that it is to have
+ * @advice: one that region_order_advice() has accepted
+ * @vm_flags: the region's flags, to which the order is added
  *
- * Return: 0; -EINVAL for special regions, and for a policy that files have not,
- * -EPERM for locked ones, whose pages are there already and stay, -EOPNOTSUPP for
- * what is neither private anonymous memory nor read through the page cache.
+ * Return: 0; -EINVAL for special regions, and for a policy that files do not have;
+ * -EPERM for locked regions, whose pages are present already; -EOPNOTSUPP for memory
+ * that is neither private anonymous nor read through the page cache.
  */
 int region_order_madvise(struct vm_area_struct *vma, int advice,
 			 unsigned long *vm_flags)
 {
 	if (*vm_flags & (VM_SPECIAL | VM_HUGETLB | VM_SHADOW_STACK))
 		return -EINVAL;
-	/* exec holds on to this region, so it must not be split or merged. */
+	/* exec keeps a pointer to this region: it must not be split or merged. */
 	if (vma_is_temporary_stack(vma))
 		return -EINVAL;
 	if (*vm_flags & VM_LOCKED)
@@ -147,12 +146,12 @@ int region_order_madvise(struct vm_area_struct *vma, int advice,
 }
 
 /**
- * region_order_do_default() - give a new region what the process asked for
- * @mm: whose it is to be
+ * region_order_do_default() - give a new region the process's order
+ * @mm: the process
  * @kind: PR_ORDER_*
- * @vm_flags: the flags that it would have
+ * @vm_flags: the region's flags without an order
  *
- * Return: the flags that it is to have.
+ * Return: the region's flags.
  */
 vm_flags_t region_order_do_default(struct mm_struct *mm, unsigned long kind,
 				   vm_flags_t vm_flags)
@@ -165,11 +164,11 @@ vm_flags_t region_order_do_default(struct mm_struct *mm, unsigned long kind,
 }
 
 /**
- * region_order_do_mmap() - what a region of a file turned out to be
- * @vma: the region, in no tree yet; its file has been asked
+ * region_order_do_mmap() - correct a new region's order after its file's mmap()
+ * @vma: the region, in no tree yet
  *
- * It has the order of region_order_file_default(). But a file system over
- * another one maps the other's file, and a driver makes the region special.
+ * The region has the order of region_order_file_default(). But a stacked file system
+ * maps another file, and a driver may have made the region special.
  */
 void region_order_do_mmap(struct vm_area_struct *vma)
 {
@@ -185,8 +184,8 @@ void region_order_do_mmap(struct vm_area_struct *vma)
 }
 
 /*
- * An address that is aligned in the file and in memory alike, or 0 if there is
- * no order for that kind, no room, or a driver has rules of its own.
+ * An address with the same alignment in the file and in memory, or 0 if that kind
+ * has no order, there is no room, or the driver chooses addresses itself.
  */
 static unsigned long aligned_area(struct file *file, unsigned long addr,
 				  unsigned long len, loff_t off,
@@ -200,7 +199,7 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
 	else if (flags & MAP_STACK)
 		kind = PR_ORDER_STACK;
 	order = region_order_do_default(current->mm, kind, 0);
-	/* as mainline, without a hint */
+	/* as in mainline, only without a hint */
 	if (!VM_ORDER_LARGE(order) || addr || (flags & MAP_FIXED))
 		return 0;
 	if (file && (!S_ISREG(file_inode(file)->i_mode) ||
@@ -209,7 +208,7 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
 		      file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 		      !shmem_mapping(file->f_mapping))))
 		return 0;
-	/* as mainline, for lengths of whole tables */
+	/* as in mainline, for lengths of whole tables */
 	if (IS_ALIGNED(len, PMD_SIZE))
 		area = __thp_get_unmapped_area(file, addr, len, off, flags,
 					       PMD_SIZE, vm_flags);
@@ -222,15 +221,15 @@ static unsigned long aligned_area(struct file *file, unsigned long addr,
 
 /**
  * region_order_do_area() - an address for a new region of a process with orders
- * @file: what is to be mapped, or NULL
- * @addr: where the caller would like it
- * @len: of the region
- * @pgoff: where in the file
- * @flags: those of mmap()
- * @vm_flags: as far as they are known
+ * @file: the file, or NULL
+ * @addr: the address that the caller prefers
+ * @len: length of the region
+ * @pgoff: offset in the file
+ * @flags: flags of mmap()
+ * @vm_flags: flags of the region, as far as they are known
  *
- * Return: what __get_unmapped_area() says, to which an address that is aligned
- * is given as a fixed one.
+ * Return: the result of __get_unmapped_area(), which is given an aligned address as
+ * a fixed one.
  */
 unsigned long region_order_do_area(struct file *file, unsigned long addr,
 				   unsigned long len, unsigned long pgoff,
@@ -248,15 +247,15 @@ unsigned long region_order_do_area(struct file *file, unsigned long addr,
 }
 
 /**
- * region_order_prctl_set() - what regions mapped from now on get
- * @kinds: of which kinds, PR_ORDER_*
+ * region_order_prctl_set() - set the order of regions mapped later
+ * @kinds: the kinds of regions, PR_ORDER_*
  * @advice: as for madvise()
  *
- * Kept over fork and exec, as PR_SET_THP_DISABLE is, but not over an exec that
- * gives rights.
+ * Kept over fork and exec, as PR_SET_THP_DISABLE is, but not over an exec that gains
+ * privileges.
  *
- * Return: 0, -EINVAL for an unknown kind, an unsupported order, or a policy that
- * the kind has not, -EINTR.
+ * Return: 0; -EINVAL for an unknown kind, an unsupported order, or a policy that the
+ * kind does not have; -EINTR.
  */
 long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 {
@@ -287,10 +286,10 @@ long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 }
 
 /**
- * region_order_prctl_get() - what regions mapped from now on get
- * @kind: of which kind, one of PR_ORDER_*
+ * region_order_prctl_get() - get the order of regions mapped later
+ * @kind: one of PR_ORDER_*
  *
- * Return: an advice, or -EINVAL if that is not one kind.
+ * Return: an advice, or -EINVAL if @kind is not exactly one kind.
  */
 long region_order_prctl_get(unsigned long kind)
 {
@@ -303,7 +302,7 @@ long region_order_prctl_get(unsigned long kind)
 	return flags_advice(order << VM_ORDER_SHIFT);
 }
 
-/* A line of /proc/PID/smaps, for regions that have an order. */
+/* Print the line of /proc/PID/smaps for a region that has an order. */
 void region_order_do_show(struct seq_file *m, vm_flags_t flags)
 {
 	seq_printf(m, "Order:          %8d%s%s\n", region_order(flags),

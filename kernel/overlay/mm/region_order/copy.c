@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region: copy on write by whole large pages.
+ * A page size per region: copy on write by whole large pages.
  *
- * Mainline copies a base page out of a large one, so that a fork leaves nothing
- * of a region's large pages that is written afterwards, by the child or by the
- * parent. A region that asks for it (MADV_ORDER_COPY) has the whole page copied
- * instead, or taken over by its last user.
+ * Mainline copies a base page out of a large one, so after a fork every large page
+ * that child or parent writes to is broken up. In a region with MADV_ORDER_COPY the
+ * whole page is copied instead, or taken over by its last user.
  *
- * What makes the copy right: the fault holds the mmap_lock or the region's, so
- * there is no fork meanwhile; all entries of the range are found to map pages
- * that are not ours alone, which nobody writes to as long as they are mapped
- * here; and they are looked at again before they are replaced.
+ * The copy is consistent for three reasons. The fault holds the mmap_lock or the
+ * region's lock, so no fork runs meanwhile. All entries of the range map pages that
+ * are not exclusive, to which no process writes while they are mapped here. And the
+ * entries are checked again before they are replaced.
  */
 #include <linux/hugetlb.h>
 #include <linux/memcontrol.h>
@@ -42,8 +41,8 @@ static struct folio *new_folio(struct vm_area_struct *vma, unsigned long addr,
 }
 
 /*
- * Do @nr entries map pages from @page on, in their order, all of which others
- * may use as well? The pages are of one folio. The table's lock is held.
+ * True if @nr entries map consecutive pages from @page on, of which none is
+ * exclusive. The pages are of one folio. The table's lock is held.
  */
 static bool maps_shared(pte_t *pte, struct page *page, int nr)
 {
@@ -62,9 +61,9 @@ static bool maps_shared(pte_t *pte, struct page *page, int nr)
 }
 
 /*
- * If the entries of the range are all that maps the folio, its pages become
- * ours alone, as wp_can_reuse_anon_folio() has it for a base page. There is one
- * reference beside theirs, that of the fault. The table's lock is held.
+ * Make the folio's pages exclusive if the entries of the range are its only
+ * mappings, as wp_can_reuse_anon_folio() does for a base page. The only other
+ * reference is the fault's. The table's lock is held.
  */
 static bool take_over(struct vm_fault *vmf, unsigned long addr, pte_t *pte,
 		      struct folio *folio)
@@ -93,7 +92,7 @@ static bool take_over(struct vm_fault *vmf, unsigned long addr, pte_t *pte,
 	return true;
 }
 
-/* The first of the pages that the range around the fault maps, or NULL. */
+/* The folio's page at @addr, or NULL if the range reaches out of the folio. */
 static struct page *first_page(struct vm_fault *vmf, struct folio *folio,
 			       unsigned long addr, int nr)
 {
@@ -105,7 +104,7 @@ static struct page *first_page(struct vm_fault *vmf, struct folio *folio,
 	return vmf->page - before;
 }
 
-/* Put the copy into the page table if the range is as it was. */
+/* Map the copy if the range is unchanged. */
 static bool replace(struct vm_fault *vmf, unsigned long addr,
 		    struct page *page, struct folio *old, struct folio *new)
 {
@@ -115,8 +114,7 @@ static bool replace(struct vm_fault *vmf, unsigned long addr,
 	unsigned long end = addr + nr * PAGE_SIZE;
 	struct mmu_notifier_range range;
 	bool done = false;
-	/* the table's */
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* the table's */
 	pte_t *pte, entry;
 
 	mmu_notifier_range_init(&range, MMU_NOTIFY_CLEAR, 0, mm, addr, end);
@@ -129,14 +127,14 @@ static bool replace(struct vm_fault *vmf, unsigned long addr,
 		flush_cache_range(vma, addr, end);
 		for (i = 0; i < nr; i++)
 			ptep_get_and_clear(mm, addr + i * PAGE_SIZE, pte + i);
-		/* As wp_page_copy(): nobody sees both pages, on any CPU. */
+		/* As in wp_page_copy(): no CPU may use the old and the new page. */
 		flush_tlb_range(vma, addr, end);
 		folio_ref_add(new, nr - 1);
 		folio_add_new_anon_rmap(new, vma, addr, RMAP_EXCLUSIVE);
 		folio_add_lru_vma(new, vma);
 		set_ptes(mm, addr, pte, entry, nr);
 		update_mmu_cache_range(vmf, vma, addr, pte, nr);
-		/* Only now may another user find itself alone with the page. */
+		/* Only now may another user become the last one of the old page. */
 		folio_remove_rmap_ptes(old, page, nr, vma);
 		done = true;
 	}
@@ -146,7 +144,7 @@ static bool replace(struct vm_fault *vmf, unsigned long addr,
 	return done;
 }
 
-/* Copy pages of the region's order from @page on; 0 or -EHWPOISON */
+/* Copy pages of the region's order from @page on. Returns 0 or -EHWPOISON. */
 static int copy_pages(struct folio *new, struct page *page, unsigned long addr,
 		      struct vm_area_struct *vma)
 {
@@ -162,12 +160,12 @@ static int copy_pages(struct folio *new, struct page *page, unsigned long addr,
 }
 
 /**
- * region_order_do_copy() - a write to a page that others use as well
- * @vmf: the fault, no lock of a table held
- * @folio: what is mapped there, with a reference
+ * region_order_do_copy() - serve a write to a page that is not exclusive
+ * @vmf: the fault; no lock of a table is held
+ * @folio: the folio mapped there, with a reference
  *
- * Return: if it is done, or to be tried again, and the reference dropped. If
- * not, the base page is to be copied.
+ * Return: true, with the reference dropped, if the fault is done or must be retried;
+ * false to copy the base page.
  */
 bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 {
@@ -175,8 +173,7 @@ bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 	struct page *page = NULL;
 	unsigned long orders, addr = 0;
 	struct folio *new = NULL;
-	/* the table's */
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* the table's */
 	pte_t *table;
 	int order;
 
@@ -190,7 +187,7 @@ bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 	orders = thp_vma_suitable_orders(vma, vmf->address, orders);
 	if (!orders)
 		return false;
-	/* References of the LRU's batches would look like another user's. */
+	/* A reference of an LRU batch would look like another user's. */
 	if (!folio_test_lru(folio))
 		lru_add_drain();
 
@@ -222,7 +219,7 @@ bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 	pte_unmap_unlock(table, ptl);
 
 	for (; orders; order = next_order(&orders, order)) {
-		/* A new page of this size counts as mapped by a PMD. */
+		/* A new folio of this order is taken to be mapped by a PMD. */
 		if (order == PMD_ORDER)
 			continue;
 		addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
@@ -250,10 +247,10 @@ bool region_order_do_copy(struct vm_fault *vmf, struct folio *folio)
 }
 
 /**
- * region_order_do_copy_pmd() - the same for a page that a PMD maps
- * @vmf: the fault; no lock of a table held, and the page could not be reused
+ * region_order_do_copy_pmd() - serve a write to a page mapped by a PMD
+ * @vmf: the fault; no lock of a table is held, and the page could not be reused
  *
- * Return: if it is done, or to be tried again. If not, the PMD is to be split.
+ * Return: true if the fault is done or must be retried; false to split the PMD.
  */
 bool region_order_do_copy_pmd(struct vm_fault *vmf)
 {
@@ -275,7 +272,7 @@ bool region_order_do_copy_pmd(struct vm_fault *vmf)
 		spin_unlock(vmf->ptl);
 		return true;
 	}
-	/* Pinned meanwhile: it stays, and the next try writes to it. */
+	/* It became exclusive meanwhile: the retry writes to it in place. */
 	if (PageAnonExclusive(pmd_page(vmf->orig_pmd))) {
 		spin_unlock(vmf->ptl);
 		return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region: faults that find no page of that size.
+ * A page size per region: faults that find no page of that size.
  */
 #include <linux/cpuset.h>
 #include <linux/gfp.h>
@@ -14,17 +14,17 @@
 #include <linux/shmem_fs.h>
 #include <linux/vmstat.h>
 
-/* it needs what is above */
+/* needs the includes above */
 #include <linux/compaction.h>
 
 /**
  * region_order_do_gfp() - how hard to try for a large page
  * @flags: the flags of a region that has an order
  *
- * Opportunistic regions take what is free. Those that wait compact and reclaim,
- * but call no OOM killer: the page is wanted, not needed.
+ * Regions that wait compact and reclaim, without the OOM killer, because a smaller
+ * page would do. Other regions take what is free.
  *
- * Return: what to give to the allocator.
+ * Return: the gfp mask.
  */
 gfp_t region_order_do_gfp(vm_flags_t flags)
 {
@@ -35,14 +35,14 @@ gfp_t region_order_do_gfp(vm_flags_t flags)
 }
 
 #ifdef CONFIG_NUMA
-/* The policy by which the fault's page is allocated, with a reference. */
+/* The memory policy of the fault's page, with a reference. */
 static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
 				      pgoff_t *ilx)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct mempolicy *pol;
 
-	/* The page cache knows that of the task alone. */
+	/* The page cache uses the task's policy alone. */
 	if (!vma_is_anonymous(vma) && !vma_is_shmem(vma)) {
 		*ilx = NO_INTERLEAVE_INDEX;
 		pol = get_task_policy(current);
@@ -64,12 +64,12 @@ static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
 #endif
 
 /*
- * See that there is memory at all, be it scattered, by the rules of a base
- * page: reclaim and, if nothing else helps, the OOM killer. Otherwise a task
- * would wait for ever for a page that no compaction can make.
+ * Make sure that enough memory is free, perhaps scattered, by the rules of base
+ * pages: reclaim and, if all else fails, the OOM killer. Otherwise a task could
+ * wait for ever for a page that compaction cannot make.
  *
- * One task at a time: what it holds meanwhile counts as no process's and no
- * control group's, and must not be what others are killed for.
+ * One task at a time: the pages it holds meanwhile are charged to no process and no
+ * control group, and must not get others killed.
  */
 static void have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
 {
@@ -98,10 +98,10 @@ static void have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
 }
 
 /*
- * Where compaction has failed it is put off, for up to 64 attempts, and passes over
- * the blocks that it could not empty: good for those who have something to fall
- * back to. Who waits has not, and memory changes meanwhile; so ten times a second,
- * for all who wait, the next attempt is one from the start.
+ * Reset compaction's back-off, at most ten times a second for all waiters. After a
+ * failure compaction is deferred for up to 64 attempts and skips blocks that it
+ * could not empty. This suits callers with a fallback; a waiter has none, and memory
+ * changes meanwhile.
  */
 static void insist(int order)
 {
@@ -125,16 +125,15 @@ static void insist(int order)
 }
 
 /**
- * region_order_do_wait() - wait until the fault should be tried again
+ * region_order_do_wait() - wait before the fault is retried
  * @vmf: a fault in a region that waits
- * @order: of the page that was not to be had
+ * @order: the order of the page that could not be allocated
  *
- * Nobody who needs the region's locks waits with us: they are dropped. A system
- * call may hold others, a directory's for instance, and pins of pages for devices
- * cannot always drop the region's: they get smaller pages. User space answers any
- * signal and faults again afterwards.
+ * Drops the region's lock, so that no other task waits with this one. A system call
+ * may hold other locks, for example a directory's, and pinning cannot always drop
+ * the region's lock: both get smaller pages. Any signal ends the wait.
  *
- * Return: if the fault's lock was dropped, so that it must be tried again.
+ * Return: true if the fault's lock was dropped and the fault must be retried.
  */
 bool region_order_do_wait(struct vm_fault *vmf, int order)
 {
@@ -156,7 +155,7 @@ bool region_order_do_wait(struct vm_fault *vmf, int order)
 	return true;
 }
 
-/* A fault in a region that has an order was served by a page of this one. */
+/* Count a fault in a region with an order that was served by a page of @order. */
 void region_order_do_got(vm_flags_t flags, int order)
 {
 	count_vm_event(ORDER_ASKED);

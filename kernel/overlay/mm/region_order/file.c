@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region: memory of files, through the page cache.
+ * A page size per region: memory of files, through the page cache.
  *
- * A fault that finds no page in the cache has readahead build folios of the
- * order that the region asks for, aligned in the file and thereby in the region:
- * where the two differ, or the region or the file ends, or a page is in the cache
- * already, smaller ones fit. What is in the cache is used as it is.
+ * A fault that finds no page in the cache makes readahead build folios of the
+ * region's order, aligned in the file and in the region. Smaller folios are built
+ * where the two alignments differ, at the ends of region and file, and around
+ * pages that are in the cache already; those are used as they are.
  *
- * The window is mainline's, rounded to whole blocks of the order. The state of
- * the open file (file->f_ra) is read, not written, so that others who read it
- * see nothing of the blocks; but for its count of misses, which is mainline's. A
- * mark on a folio, as mainline's, starts the next window.
+ * The window is mainline's, rounded to whole blocks of the order. The state of the
+ * open file (file->f_ra) is only read, so that other readers are not affected,
+ * except its count of misses, which is kept as in mainline. A mark on a folio
+ * starts the next window, as in mainline.
  *
- * Files of tmpfs, and shared memory, have no readahead: shmem.c asks here for
- * the orders, and allocates by the policy of the region.
+ * tmpfs and shared memory have no readahead: shmem.c asks here for the orders, and
+ * allocates by the policy of the region.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/log2.h>
@@ -33,21 +33,21 @@
 /* One readahead. */
 struct window {
 	pgoff_t start;
-	pgoff_t end;		/* the first page behind it */
+	pgoff_t end;		/* first page behind it */
 	pgoff_t mark;		/* the block that starts the next one, or end */
 	int order;		/* of the largest folios */
-	bool waits;		/* the region would wait for those: no smaller ones */
-	struct folio *folio;	/* one that was waited for ... */
-	pgoff_t at;		/* ... and the place of the block with the fault */
+	bool waits;		/* the region waits for these, build no others */
+	struct folio *folio;	/* allocated by waiting, for @at */
+	pgoff_t at;		/* start of the block with the fault */
 };
 
 /**
- * region_order_file() - can its pages be had by order?
- * @file: what is mapped
+ * region_order_file() - whether mappings of a file may have an order
+ * @file: the file, or NULL
  *
- * Return: if it is read through the page cache by readahead, or is shmem's.
- * File systems that have no large folios are among them; their regions fall
- * back to base pages.
+ * Return: true if it is read through the page cache by readahead, or belongs to
+ * shmem. File systems without large folios are included; their regions fall back
+ * to base pages.
  */
 bool region_order_file(struct file *file)
 {
@@ -60,10 +60,7 @@ bool region_order_file(struct file *file)
 	       (shmem_mapping(mapping) || mapping->a_ops->readahead);
 }
 
-/*
- * The largest order that fits between the file and the region: a folio has the
- * same alignment in both.
- */
+/* The largest order of a folio that is aligned both in the file and in the region. */
 static int largest_order(struct vm_area_struct *vma,
 			 struct address_space *mapping)
 {
@@ -83,7 +80,7 @@ static bool has_page(struct address_space *mapping, pgoff_t index,
 				      ((loff_t)(index + nr) << PAGE_SHIFT) - 1);
 }
 
-/* The order of the largest block around a page that is neither there nor cut. */
+/* The order of the largest block around a page that is in range and not cached. */
 static int order_around(struct address_space *mapping, pgoff_t index, int order,
 			pgoff_t first, pgoff_t end)
 {
@@ -100,7 +97,7 @@ static int order_around(struct address_space *mapping, pgoff_t index, int order,
 	return order;
 }
 
-/* The first page that is in the cache, from @index on and before @end, or @end. */
+/* The first cached page from @index on and before @end, or @end. */
 static pgoff_t next_page(struct address_space *mapping, pgoff_t index,
 			 pgoff_t end)
 {
@@ -116,9 +113,9 @@ static pgoff_t next_page(struct address_space *mapping, pgoff_t index,
 }
 
 /*
- * The first page that is not, from @index on and before @end, or @end.
- * page_cache_next_miss() says one more than there is if it starts in the middle
- * of a folio.
+ * The first page from @index on and before @end that is not cached, or @end.
+ * page_cache_next_miss() is not used: it is one off if it starts in the middle of a
+ * folio.
  */
 static pgoff_t next_hole(struct address_space *mapping, pgoff_t index,
 			 pgoff_t end)
@@ -147,9 +144,9 @@ static pgoff_t pages_of_file(struct address_space *mapping)
 }
 
 /*
- * The pages that may be read at once. They are locked meanwhile: in a small
- * control group nothing would be left to reclaim for who reads them, say a loop
- * device that swaps in as much again.
+ * The most pages to read at once. They are locked meanwhile: in a small control
+ * group this could leave nothing to reclaim for the task that reads them, for
+ * example a loop device that needs as many pages again.
  */
 static unsigned long most_pages(struct address_space *mapping)
 {
@@ -166,7 +163,7 @@ static unsigned long most_pages(struct address_space *mapping)
 	return max(limit / 8, mapping_min_folio_nrpages(mapping));
 }
 
-/* Add a folio to the window; 0, -ENOMEM, -EEXIST */
+/* Add a folio to the window. Returns 0, -ENOMEM or -EEXIST. */
 static int add_folio(struct readahead_control *ractl, struct window *w,
 		     pgoff_t index, int order)
 {
@@ -178,7 +175,7 @@ static int add_folio(struct readahead_control *ractl, struct window *w,
 	if (w->folio && index == w->at && order == folio_order(w->folio)) {
 		swap(folio, w->folio);
 	} else {
-		/* Nothing is reclaimed for a large page, nor moved. */
+		/* Neither reclaim nor compact for a large folio. */
 		if (order > mapping_min_folio_order(mapping))
 			gfp &= ~__GFP_RECLAIM;
 		folio = filemap_alloc_folio(gfp, order);
@@ -198,8 +195,8 @@ static int add_folio(struct readahead_control *ractl, struct window *w,
 }
 
 /*
- * Fill the holes of a window with the largest folios that fit, and read them.
- * The locks are those of page_cache_ra_order(), for the same reasons.
+ * Fill the holes of a window with the largest folios that fit, and read them. Takes
+ * the locks of page_cache_ra_order(), for the same reasons.
  */
 static void read_window(struct file *file, struct address_space *mapping,
 			struct window *w)
@@ -234,21 +231,21 @@ static void read_window(struct file *file, struct address_space *mapping,
 
 		do {
 			err = add_folio(&ractl, w, index, order);
-			/* A fault on such a block waits for it. */
+			/* A later fault on such a block waits for a folio. */
 			if (err == -ENOMEM && w->waits && index != w->at)
 				break;
 		} while (err == -ENOMEM && order-- > min_order);
 		if (err == -ENOMEM) {
 			if (!w->waits || index >= w->at || w->at >= w->end)
 				break;
-			/* This one has waited. */
+			/* This block's folio is allocated already. */
 			read_pages(&ractl);
 			index = w->at;
 			ractl._index = index;
 			continue;
 		}
 		if (err) {
-			/* somebody was faster */
+			/* another task has added the page */
 			read_pages(&ractl);
 			index += 1UL << min_order;
 			ractl._index = index;
@@ -263,7 +260,7 @@ static void read_window(struct file *file, struct address_space *mapping,
 		folio_put(w->folio);
 }
 
-/* The region's bounds in its file: no folio of its reaches over them. */
+/* Clip a window to the region: its folios do not reach beyond. */
 static void clip(struct window *w, struct vm_area_struct *vma,
 		 struct address_space *mapping)
 {
@@ -276,12 +273,12 @@ static void clip(struct window *w, struct vm_area_struct *vma,
 }
 
 /**
- * region_order_do_read() - there is no page in the cache where the fault is
+ * region_order_do_read() - read ahead for a fault that found no page in the cache
  * @vmf: the fault, in a region that has an order
- * @fpin: the file, if the fault's lock was dropped; %REGION_ORDER_RETRY if it
- *	was dropped, and the fault is to be tried again without more ado
+ * @fpin: the file, if the fault's lock was dropped; %REGION_ORDER_RETRY if it was
+ *	dropped and the caller must retry the fault at once
  *
- * Return: false if mainline's readahead should go on: there are no large folios.
+ * Return: false to use mainline's readahead, if the file has no large folios.
  */
 bool region_order_do_read(struct vm_fault *vmf, struct file **fpin)
 {
@@ -311,7 +308,7 @@ bool region_order_do_read(struct vm_fault *vmf, struct file **fpin)
 	if (ra_pages && !(flags & VM_RAND_READ) &&
 	    ((flags & VM_SEQ_READ) ||
 	     READ_ONCE(file->f_ra.mmap_miss) < MANY_MISSES)) {
-		/* the next block at least, which starts the next window */
+		/* include the next block, which starts the next window */
 		w.end = block + max(2 * nr, round_up(ra_pages, nr));
 		if (!(flags & VM_SEQ_READ) && nr < ra_pages) {
 			w.start = round_down(pgoff - min(pgoff, ra_pages / 2),
@@ -336,7 +333,7 @@ bool region_order_do_read(struct vm_fault *vmf, struct file **fpin)
 		w.folio = filemap_alloc_folio(mapping_gfp_mask(mapping) |
 					      __GFP_RETRY_MAYFAIL |
 					      __GFP_NOWARN, order);
-		/* The caller's caller may need the file, whoever unmaps it. */
+		/* Callers may need the file even if it is unmapped meanwhile. */
 		get_file(file);
 		again = !w.folio && region_order_do_wait(vmf, order);
 		fput(file);
@@ -347,26 +344,26 @@ bool region_order_do_read(struct vm_fault *vmf, struct file **fpin)
 	}
 
 	/*
-	 * Not before: a fault that waits is tried many times and is one miss. Those
-	 * who map the file without an order would have no read-around any more.
+	 * Count the miss only here: a fault that waits is retried many times.
+	 * Counting each would end read-around for mappings without an order.
 	 */
 	misses = READ_ONCE(file->f_ra.mmap_miss);
 	if (misses < MANY_MISSES * 10 && !(flags & VM_RAND_READ))
 		WRITE_ONCE(file->f_ra.mmap_miss, misses + 1);
 
-	/* From here on the region may be gone, but not the file. */
+	/* From here on the region may be gone; the file is not. */
 	*fpin = maybe_unlock_mmap_for_io(vmf, *fpin);
 	read_window(file, mapping, &w);
 	return true;
 }
 
 /**
- * region_order_do_read_on() - the fault is on a folio that starts a window
+ * region_order_do_read_on() - read ahead for a fault on a folio that starts a window
  * @vmf: the fault, in a region that has an order
  * @folio: the folio, marked for readahead
  * @fpin: the file, if the fault's lock was dropped
  *
- * Return: false if mainline's readahead should go on: there are no large folios.
+ * Return: false to use mainline's readahead, if the file has no large folios.
  */
 bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
 			     struct file **fpin)
@@ -381,7 +378,7 @@ bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
 	if (!mapping_large_folio_support(mapping) ||
 	    vma_thp_disabled(vma, vma->vm_flags))
 		return false;
-	/* The bit is PG_reclaim too. */
+	/* The same bit is PG_reclaim. */
 	if (folio_test_writeback(folio))
 		return true;
 	folio_clear_readahead(folio);
@@ -397,7 +394,7 @@ bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
 	far = mapping_align_index(mapping, vmf->pgoff + 2 * size);
 	w.start = mapping_align_index(mapping,
 				      next_hole(mapping, vmf->pgoff, far));
-	/* all of it is here */
+	/* all of it is cached */
 	if (w.start == far)
 		return true;
 	w.end = round_up(w.start + size, nr);
@@ -414,9 +411,9 @@ bool region_order_do_read_on(struct vm_fault *vmf, struct folio *folio,
  * region_order_do_shmem() - the orders that new pages of shmem may have
  * @flags: those of a region that has an order
  * @inode: the file
- * @index: of the page that is needed
+ * @index: the page that is needed
  *
- * Return: the region's orders, but for those that reach beyond the file's end.
+ * Return: the region's orders, without those that reach beyond the file's end.
  */
 unsigned long region_order_do_shmem(vm_flags_t flags, struct inode *inode,
 				    pgoff_t index)
@@ -433,12 +430,12 @@ unsigned long region_order_do_shmem(vm_flags_t flags, struct inode *inode,
 }
 
 /**
- * region_order_do_around() - how many pages a fault maps that are there
+ * region_order_do_around() - how many cached pages a fault maps
  * @flags: those of a region that has an order
- * @pages: as many as elsewhere, a power of two
+ * @pages: the number without an order, a power of two
  *
- * Return: as many as make a page of the region's order, if that is more, but not
- * more than a table has.
+ * Return: @pages or a page of the region's order, whichever is more, and at most a
+ * table's entries.
  */
 unsigned long region_order_do_around(vm_flags_t flags, unsigned long pages)
 {
@@ -448,14 +445,12 @@ unsigned long region_order_do_around(vm_flags_t flags, unsigned long pages)
 }
 
 /**
- * region_order_do_maps() - may a fault map all of a folio at once?
+ * region_order_do_maps() - whether a fault may map all of a folio at once
  * @vmf: the fault, in a region that has an order
- * @folio: what it has found, or allocated
+ * @folio: the folio that it has found or allocated
  *
- * Only the page written to is prepared for it, where the file system wants to
- * know.
- *
- * Return: if it may.
+ * A write fault may not if the file system has page_mkwrite(): only the page
+ * written to is prepared.
  */
 bool region_order_do_maps(struct vm_fault *vmf, struct folio *folio)
 {
@@ -464,19 +459,19 @@ bool region_order_do_maps(struct vm_fault *vmf, struct folio *folio)
 	if (!region_order(vma->vm_flags) || !folio_test_large(folio) ||
 	    folio_test_has_hwpoisoned(folio))
 		return false;
-	/* No process has entries behind the end of a file. */
+	/* No entry may map a page behind the end of a file. */
 	if (folio_next_index(folio) > pages_of_file(folio->mapping))
 		return false;
 	return !(vmf->flags & FAULT_FLAG_WRITE) || !vma->vm_ops->page_mkwrite;
 }
 
 /**
- * region_order_do_mapped() - count what a fault has got out of the page cache
+ * region_order_do_mapped() - count the page size that a file fault has got
  * @vmf: the fault, in a region that has an order
- * @folio: what it maps
- * @page: the first page of those that it maps
- * @nr: how many; nothing is counted if the one of the fault is not among them
- * @addr: where the first one is
+ * @folio: the folio that it maps
+ * @page: the first page that it maps
+ * @nr: number of pages; counts nothing if the faulting page is not among them
+ * @addr: the address of the first page
  */
 void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A page size for each region: what mm/ calls for memory of files. The rest is
- * in include/linux/region_order.h.
+ * A page size per region: what mm/ calls for memory of files. The rest is in
+ * include/linux/region_order.h.
  */
 #ifndef _MM_REGION_ORDER_FILE_H
 #define _MM_REGION_ORDER_FILE_H
@@ -35,7 +35,7 @@ void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
 			    struct page *page, unsigned int nr,
 			    unsigned long addr);
 
-/* Where mmap() puts a new region: if there is an order, its pages are aligned. */
+/* The address of a new region, aligned to the process's order if it has one. */
 static inline unsigned long
 region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 		  unsigned long len, unsigned long pgoff, unsigned long flags,
@@ -48,8 +48,8 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
 }
 
 /*
- * The flags of a new region of a file, with the process's order: before the
- * first try to merge it, which a region without a close() has alone.
+ * Flags of a new region of a file, with the process's order. Called before the
+ * first attempt to merge the region, the only one if it has no close().
  */
 static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
 						   struct file *file,
@@ -61,7 +61,7 @@ static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
 	return region_order_default(mm, PR_ORDER_FILE, vm_flags);
 }
 
-/* The same region after the file has said what it is. */
+/* Correct a new region's order after the file's mmap() has set its flags. */
 static inline void region_order_mmap(struct vm_area_struct *vma)
 {
 	if (region_order_active() && unlikely(vma->vm_mm->region_orders))
@@ -69,9 +69,9 @@ static inline void region_order_mmap(struct vm_area_struct *vma)
 }
 
 /*
- * Readahead for a fault that found no page of the file: true if it is done, or
- * to be tried again, see region_order_again(). What @fpin then is, the caller's
- * own readahead would have returned.
+ * Read ahead for a fault that found no page of the file. Returns true if this is
+ * done or the fault must be retried, see region_order_again(); @fpin then is what
+ * the caller's own readahead would have returned.
  */
 static inline bool region_order_read(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct file **fpin)
@@ -80,7 +80,7 @@ static inline bool region_order_read(struct vm_area_struct *vma,
 	       region_order_do_read(vmf, fpin);
 }
 
-/* The same for a fault that found a folio marked for readahead. */
+/* As region_order_read(), for a fault that found a folio marked for readahead. */
 static inline bool region_order_read_on(struct vm_area_struct *vma,
 					struct vm_fault *vmf,
 					struct folio *folio,
@@ -90,13 +90,13 @@ static inline bool region_order_read_on(struct vm_area_struct *vma,
 	       region_order_do_read_on(vmf, folio, fpin);
 }
 
-/* Is this no file, or no folio, but says that the fault is to be tried again? */
+/* True for the REGION_ORDER_RETRY marker. */
 static inline bool region_order_again(const void *ptr)
 {
 	return unlikely(ptr == REGION_ORDER_RETRY);
 }
 
-/* The orders that a page of shmem may have, if the region has an order. */
+/* Orders for a page of shmem; false if the region has no order. */
 static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
 				      pgoff_t index, unsigned long *orders)
 {
@@ -106,7 +106,7 @@ static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
 	return true;
 }
 
-/* How many pages of the cache a fault may map: a whole one of the region. */
+/* How many cached pages a fault maps: at least a page of the region's order. */
 static inline unsigned long region_order_around(struct vm_area_struct *vma,
 						unsigned long pages)
 {
@@ -115,7 +115,7 @@ static inline unsigned long region_order_around(struct vm_area_struct *vma,
 	return pages;
 }
 
-/* Does a fault map all of a large folio at once? */
+/* True if a fault may map all of a large folio at once. */
 static inline bool region_order_maps(struct vm_area_struct *vma,
 				     struct vm_fault *vmf, struct folio *folio)
 {
@@ -123,14 +123,14 @@ static inline bool region_order_maps(struct vm_area_struct *vma,
 	       region_order_do_maps(vmf, folio);
 }
 
-/* Is a page of that order larger than the region's? */
+/* True if the region's order is below @order. */
 static inline bool region_order_below(struct vm_area_struct *vma, int order)
 {
 	return region_has_order(vma->vm_flags) &&
 	       region_order(vma->vm_flags) < order;
 }
 
-/* A fault maps pages of a folio; its own may be among them. */
+/* Count what a fault maps, if its own page is among these pages. */
 static inline void region_order_mapped(struct vm_area_struct *vma,
 				       struct vm_fault *vmf,
 				       struct folio *folio, struct page *page,
@@ -140,7 +140,7 @@ static inline void region_order_mapped(struct vm_area_struct *vma,
 		region_order_do_mapped(vmf, folio, page, nr, addr);
 }
 
-/* As region_order_wait(), where @vmf is NULL if there is no fault. */
+/* As region_order_wait(); @vmf is NULL outside a fault. */
 static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
 {
 	return vmf && region_order_wait(vmf->vma, vmf, order);
