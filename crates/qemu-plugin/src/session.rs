@@ -3,8 +3,8 @@
 //! marks, and the sink that all of it goes to.
 
 use crate::api::{CurrentCpu, Registers};
-use crate::arch::op::{Op, Operand, Scope, SysReg};
-use crate::arch::{self, Asid, Target};
+use crate::arch::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
+use crate::arch::{self, Target};
 use crate::args::Args;
 use crate::block::{Block, Event, Site};
 use crate::check::Checker;
@@ -17,26 +17,14 @@ use crate::ram::Ram;
 use crate::regions::Regions;
 use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
-use translation::{AccessKind, Context, Invalidation, Privilege, Sink};
-
-/// x86's CR0.PG.
-const CR0_PG: u64 = 1 << 31;
-/// x86's CR4.LA57.
-const CR4_LA57: u64 = 1 << 12;
-/// ARM's SCTLR.M.
-const SCTLR_M: u64 = 1;
-/// ARMv8's TCR.A1: the address space's number is TTBR1's.
-const TCR_A1: u64 = 1 << 22;
+use translation::{AccessKind, Invalidation, Privilege, Sink};
 
 /// One core.
 #[derive(Debug, Default)]
 struct Core {
-    context: Context,
+    mmu: Mmu,
     /// Names the address space as it is now, see [`Session::renew`].
     space: u64,
-    cr4: u64,
-    /// ARMv8's TCR.
-    tcr: u64,
     /// The process is read when code of its own runs next: the kernel sets the root first.
     ask: bool,
     /// Stack pointers at the entry of the page faults under way, the innermost last.
@@ -63,13 +51,6 @@ pub struct Session {
     census: u64,
     output: Output,
     active: bool,
-}
-
-/// Levels of tables that ARMv8 walks with this TCR: T0SZ says how many high bits of an address are
-/// not translated. (T1SZ could differ; in Linux it does not once processes run.)
-fn levels(tcr: u64) -> u8 {
-    let bits = 64 - (tcr & 63).min(52);
-    (bits - 12).div_ceil(9) as u8
 }
 
 impl Session {
@@ -171,13 +152,13 @@ impl Session {
         if block.space != self.cores[vcpu].space && !block.kernel {
             self.place(vcpu, block);
         }
-        let context = &self.cores[vcpu].context;
+        let context = &self.cores[vcpu].mmu.context;
         let kernel = context.privilege == Privilege::Kernel;
         if kernel != block.kernel || self.cores[vcpu].ask {
             self.turn(vcpu, block.kernel);
         }
         if let Some(checker) = &mut self.checker {
-            let context = &self.cores[vcpu].context;
+            let context = &self.cores[vcpu].mmu.context;
             checker.access(context, AccessKind::Fetch, block.vaddr, block.paddr);
         }
         let engine = &mut self.engine;
@@ -203,7 +184,7 @@ impl Session {
             AccessKind::Read
         };
         if let Some(checker) = &mut self.checker {
-            checker.access(&self.cores[vcpu].context, kind, vaddr, Some(paddr));
+            checker.access(&self.cores[vcpu].mmu.context, kind, vaddr, Some(paddr));
         }
         self.engine.access(vcpu, kind, vaddr, Some(paddr), size);
     }
@@ -230,8 +211,8 @@ impl Session {
         } else {
             Privilege::Kernel
         };
-        if self.cores[vcpu].context.privilege != privilege {
-            self.cores[vcpu].context.privilege = privilege;
+        if self.cores[vcpu].mmu.context.privilege != privilege {
+            self.cores[vcpu].mmu.context.privilege = privilege;
             self.send_context(vcpu);
         }
     }
@@ -244,7 +225,7 @@ impl Session {
             return;
         };
         block.space = self.cores[vcpu].space;
-        if !self.cores[vcpu].context.paging {
+        if !self.cores[vcpu].mmu.context.paging {
             return;
         }
         // At a block's part in a second page the counter may still be at the block's beginning.
@@ -263,7 +244,7 @@ impl Session {
         self.next_space += 1;
         self.spaces.insert(root, self.next_space);
         for core in &mut self.cores {
-            if core.context.root == root {
+            if core.mmu.context.root == root {
                 core.space = self.next_space;
             }
         }
@@ -273,7 +254,7 @@ impl Session {
     fn renew_all(&mut self) {
         self.spaces.clear();
         for core in 0..self.cores.len() {
-            self.renew(self.cores[core].context.root);
+            self.renew(self.cores[core].mmu.context.root);
         }
     }
 
@@ -293,7 +274,7 @@ impl Session {
         let Some(process) = kernel.process(task, |at, to| registers.memory(at, to)) else {
             return;
         };
-        let root = self.cores[vcpu].context.root;
+        let root = self.cores[vcpu].mmu.context.root;
         if let Some(identity) = self.processes.seen(root, process) {
             self.renew(root);
             self.send(|engine| engine.set_identity(root, identity));
@@ -308,7 +289,7 @@ impl Session {
     }
 
     fn send_context(&mut self, vcpu: usize) {
-        let context = self.cores[vcpu].context;
+        let context = self.cores[vcpu].mmu.context;
         self.send(|engine| engine.set_context(vcpu, context));
     }
 
@@ -328,21 +309,8 @@ impl Session {
                 let value = self.general(from);
                 self.write(vcpu, to, value);
             }
-            Event::Op(Op::Invalidate { scope, address }) if self.target.asid != Asid::None => {
-                let vaddr = self.address(address, site.next);
-                self.invalidate_by_name(scope, vaddr);
-            }
-            Event::Op(Op::Invalidate { scope, address }) => {
-                let root = self.cores[vcpu].context.root;
-                let what = match (scope, self.address(address, site.next)) {
-                    (Scope::Page, Some(vaddr)) => Invalidation::Page { vaddr },
-                    (Scope::Space, _) => Invalidation::AddressSpace { root },
-                    _ => Invalidation::All,
-                };
-                if !matches!(what, Invalidation::Page { vaddr } if vaddr >= self.target.kernel) {
-                    self.renew(root);
-                }
-                self.send(|engine| engine.invalidate(vcpu, what));
+            Event::Op(Op::Invalidate { scope, reach }) => {
+                self.invalidate(vcpu, scope, reach, site.next);
             }
             Event::Op(Op::Mark(code)) => {
                 let argument = self.general(self.target.mark_argument);
@@ -354,20 +322,38 @@ impl Session {
         }
     }
 
-    /// ARM's invalidations name what they drop, on all cores mostly, whatever runs. Here they are all
-    /// taken as broadcasts, and one of an address space as of every one: more is dropped than the
-    /// processor must, nothing that it may keep using.
-    fn invalidate_by_name(&mut self, scope: Scope, vaddr: Option<u64>) {
-        let what = match (scope, vaddr) {
-            (Scope::Page, Some(vaddr)) => Invalidation::PageAllSpaces { vaddr },
-            (Scope::Space, _) => Invalidation::AllButGlobal,
-            _ => Invalidation::All,
+    /// Entries are dropped; `next` is the address of the next instruction.
+    fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, next: u64) {
+        let address = |operand: Operand| operand.address(next, |number| self.general(number));
+        let (what, page) = match scope {
+            Scope::Page(operand) => {
+                let vaddr = address(operand);
+                (Invalidation::Page { vaddr }, Some(vaddr))
+            }
+            Scope::PageAllSpaces(operand) => {
+                let vaddr = address(operand);
+                (Invalidation::PageAllSpaces { vaddr }, Some(vaddr))
+            }
+            Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
+            Scope::All => (Invalidation::All, None),
         };
-        if vaddr.is_none_or(|vaddr| vaddr < self.target.kernel) {
-            self.renew_all();
-        }
-        for core in 0..self.cores.len() {
-            self.send(|engine| engine.invalidate(core, what));
+        // What the kernel has at an address is the same in every space.
+        let user = page.is_none_or(|vaddr| vaddr < self.target.kernel);
+        match reach {
+            Reach::Core => {
+                if user {
+                    self.renew(self.cores[vcpu].mmu.context.root);
+                }
+                self.send(|engine| engine.invalidate(vcpu, what));
+            }
+            Reach::Machine => {
+                if user {
+                    self.renew_all();
+                }
+                for core in 0..self.cores.len() {
+                    self.send(|engine| engine.invalidate(core, what));
+                }
+            }
         }
     }
 
@@ -375,64 +361,12 @@ impl Session {
         self.registers.as_ref().map_or(0, |r| r.general(number))
     }
 
-    /// The address that an operand means, `next` being the address of the next instruction.
-    fn address(&self, operand: Operand, next: u64) -> Option<u64> {
-        operand.address(next, |number| self.general(number))
-    }
-
     /// A system register gets a new value.
-    fn write(&mut self, vcpu: usize, register: SysReg, value: u64) {
-        let target = self.target;
-        let core = &mut self.cores[vcpu];
-        let before = core.context;
-        let mut flush = None;
-        // ARMv8: whether this root brings the address space's number with it.
-        let numbers = target.asid == Asid::Root
-            && match register {
-                SysReg::Root => core.tcr & TCR_A1 == 0,
-                SysReg::KernelRoot => core.tcr & TCR_A1 != 0,
-                _ => false,
-            };
-        if numbers {
-            core.context.asid = (value >> 48) as u16;
-        }
-        match register {
-            SysReg::Control => core.context.paging = value & SCTLR_M != 0,
-            SysReg::TableControl if target.asid == Asid::Root => {
-                core.tcr = value;
-                core.context.levels = levels(value);
-            }
-            SysReg::TableControl => core.context.split = value as u8 & 7,
-            SysReg::Cr0 => {
-                core.context.paging = value & CR0_PG != 0;
-                if core.context.paging != before.paging {
-                    flush = Some(Invalidation::All);
-                }
-            }
-            SysReg::Cr4 => {
-                // The kernel toggles PGE in order to flush, and changes other bits rarely.
-                if std::mem::replace(&mut core.cr4, value) != value {
-                    flush = Some(Invalidation::All);
-                }
-                core.context.levels = if value & CR4_LA57 != 0 { 5 } else { 4 };
-            }
-            SysReg::Root => {
-                core.context.root = value & target.root;
-                // The same root again is how the kernel flushes the current address space. A new
-                // one is a switch: the guest's processor has no PCID, the modelled one does.
-                // ARM keeps entries whatever is written, and flushes by name.
-                if target.asid == Asid::None && core.context.root == before.root {
-                    flush = Some(Invalidation::AddressSpace { root: before.root });
-                }
-            }
-            SysReg::KernelRoot => core.context.root_high = value & target.root,
-            SysReg::Context if target.asid == Asid::ContextId => {
-                core.context.asid = value as u16 & 0xff;
-            }
-            SysReg::Context => {}
-            SysReg::Domains => core.context.dacr = value as u32,
-        }
-        let context = self.cores[vcpu].context;
+    fn write(&mut self, vcpu: usize, register: &SystemRegister, value: u64) {
+        let mmu = &mut self.cores[vcpu].mmu;
+        let before = mmu.context;
+        let flush = (register.write)(mmu, value);
+        let context = self.cores[vcpu].mmu.context;
         if context.root != before.root {
             // Another process runs; what its predecessor was about is its own when it is back.
             self.close_faults(vcpu);
@@ -521,7 +455,7 @@ impl Session {
                 self.output.requests.extend(part);
             }
             Mark::Cohort => {
-                let root = self.cores[vcpu].context.root;
+                let root = self.cores[vcpu].mmu.context.root;
                 let identity = self.processes.join(root, argument as u32);
                 self.send(|engine| engine.set_identity(root, identity));
             }
@@ -539,7 +473,7 @@ impl Session {
         for (number, core) in self.cores.iter_mut().enumerate() {
             // Nobody has asked which process it runs.
             core.ask = true;
-            self.engine.set_context(number, core.context);
+            self.engine.set_context(number, core.mmu.context);
         }
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! 32-bit ARM.
 
-use super::op::{Op, Scope, SysReg};
+use super::op::{Op, Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Asid, Target, Walk};
+use super::{Target, Walk};
 use crate::mark::CODES;
 use crate::ram::Layout;
 use translation::Context;
@@ -25,9 +25,6 @@ pub const ARM: Target = Target {
     layout: VIRT,
     // PAGE_OFFSET of a kernel with the usual 3:1 split.
     kernel: 0xc000_0000,
-    // The lower ones are cacheability.
-    root: 0xffff_ff80,
-    asid: Asid::ContextId,
     decode: a32,
 };
 
@@ -38,28 +35,77 @@ pub const VIRT: Layout = Layout {
     high: 0,
 };
 
+/// The bits of a root that are the table's address; the lower ones are cacheability.
+const ROOT: u64 = 0xffff_ff80;
+/// SCTLR.M: paging is on.
+const SCTLR_M: u64 = 1;
+
+static SCTLR: SystemRegister = SystemRegister {
+    name: "sctlr",
+    write: |mmu, value| {
+        mmu.context.paging = value & SCTLR_M != 0;
+        None
+    },
+};
+
+static TTBCR: SystemRegister = SystemRegister {
+    name: "ttbcr",
+    write: |mmu, value| {
+        mmu.context.split = value as u8 & 7;
+        None
+    },
+};
+
+static TTBR0: SystemRegister = SystemRegister {
+    name: "ttbr0",
+    write: |mmu, value| {
+        mmu.context.root = value & ROOT;
+        None
+    },
+};
+
+static TTBR1: SystemRegister = SystemRegister {
+    name: "ttbr1",
+    write: |mmu, value| {
+        mmu.context.root_high = value & ROOT;
+        None
+    },
+};
+
+static CONTEXTIDR: SystemRegister = SystemRegister {
+    name: "contextidr",
+    write: |mmu, value| {
+        // The address space's number is its low byte.
+        mmu.context.asid = value as u16 & 0xff;
+        None
+    },
+};
+
+static DACR: SystemRegister = SystemRegister {
+    name: "dacr",
+    write: |mmu, value| {
+        mmu.context.dacr = value as u32;
+        None
+    },
+};
+
 /// ARMv7 (Arm ARM, B3.18): MCR p15.
 const A32: &[Word] = &[
-    word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(SysReg::Control)),
-    word(
-        0x0fff_0fff,
-        0x0e02_0f50,
-        12,
-        Does::Write(SysReg::TableControl),
-    ),
-    word(0x0fff_0fff, 0x0e02_0f10, 12, Does::Write(SysReg::Root)),
-    word(
-        0x0fff_0fff,
-        0x0e02_0f30,
-        12,
-        Does::Write(SysReg::KernelRoot),
-    ),
-    word(0x0fff_0fff, 0x0e0d_0f30, 12, Does::Write(SysReg::Context)),
-    word(0x0fff_0fff, 0x0e03_0f10, 12, Does::Write(SysReg::Domains)),
+    word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(&SCTLR)),
+    word(0x0fff_0fff, 0x0e02_0f50, 12, Does::Write(&TTBCR)),
+    word(0x0fff_0fff, 0x0e02_0f10, 12, Does::Write(&TTBR0)),
+    word(0x0fff_0fff, 0x0e02_0f30, 12, Does::Write(&TTBR1)),
+    word(0x0fff_0fff, 0x0e0d_0f30, 12, Does::Write(&CONTEXTIDR)),
+    word(0x0fff_0fff, 0x0e03_0f10, 12, Does::Write(&DACR)),
     // TLBIMVA(IS) and TLBIMVAA(IS), TLBIASID(IS), TLBIALL(IS).
-    word(0x0fff_0ffb, 0x0e08_0f33, 12, Does::Invalidate(Scope::Page)),
-    word(0x0fff_0ffb, 0x0e08_0f73, 12, Does::Invalidate(Scope::Page)),
-    word(0x0fff_0ffb, 0x0e08_0f53, 12, Does::Invalidate(Scope::Space)),
+    word(0x0fff_0ffb, 0x0e08_0f33, 12, Does::InvalidatePage),
+    word(0x0fff_0ffb, 0x0e08_0f73, 12, Does::InvalidatePage),
+    word(
+        0x0fff_0ffb,
+        0x0e08_0f53,
+        12,
+        Does::Invalidate(Scope::AllButGlobal),
+    ),
     word(0x0fff_0ffb, 0x0e08_0f13, 12, Does::Invalidate(Scope::All)),
 ];
 
@@ -120,7 +166,7 @@ pub fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::Operand;
+    use super::super::op::Reach;
     use super::*;
 
     #[test]
@@ -128,28 +174,31 @@ mod tests {
         let a32 = |word: u32| a32(&word.to_le_bytes());
         let write = |to, from| Some(Op::Write { to, from });
         // mcr p15,0,r2,c2,c0,0; mcr p15,0,r1,c13,c0,1; mcr p15,0,r3,c3,c0,0; mrc of the first
-        assert_eq!(a32(0xee02_2f10), write(SysReg::Root, 2));
-        assert_eq!(a32(0xee0d_1f30), write(SysReg::Context, 1));
-        assert_eq!(a32(0xee03_3f10), write(SysReg::Domains, 3));
+        assert_eq!(a32(0xee02_2f10), write(&TTBR0, 2));
+        assert_eq!(a32(0xee0d_1f30), write(&CONTEXTIDR, 1));
+        assert_eq!(a32(0xee03_3f10), write(&DACR, 3));
         // mcr p15,0,r0,c1,c0,0; mcr p15,0,r4,c2,c0,2
-        assert_eq!(a32(0xee01_0f10), write(SysReg::Control, 0));
-        assert_eq!(a32(0xee02_4f50), write(SysReg::TableControl, 4));
+        assert_eq!(a32(0xee01_0f10), write(&SCTLR, 0));
+        assert_eq!(a32(0xee02_4f50), write(&TTBCR, 4));
         assert_eq!(a32(0xee12_2f10), None);
         // TLBIMVA, TLBIMVAIS, TLBIMVAA; TLBIASID; TLBIALL, TLBIALLIS
         for word in [0xee08_4f37, 0xee08_4f33, 0xee08_4f77] {
-            let Some(Op::Invalidate { scope, address }) = a32(word) else {
-                panic!("{word:#x} is no invalidation");
+            let Some(Op::Invalidate {
+                scope: Scope::PageAllSpaces(page),
+                reach: Reach::Machine,
+            }) = a32(word)
+            else {
+                panic!("{word:#x} does not invalidate a page");
             };
-            assert_eq!(scope, Scope::Page);
-            assert_eq!(address.address(0, |_| 0x1234_5042), Some(0x1234_5000));
+            assert_eq!(page.address(0, |_| 0x1234_5042), 0x1234_5000);
         }
         for (word, scope) in [
-            (0xee08_0f57, Scope::Space),
+            (0xee08_0f57, Scope::AllButGlobal),
             (0xee08_0f17, Scope::All),
             (0xee08_0f13, Scope::All),
         ] {
-            let address = Operand::None;
-            assert_eq!(a32(word), Some(Op::Invalidate { scope, address }));
+            let reach = Reach::Machine;
+            assert_eq!(a32(word), Some(Op::Invalidate { scope, reach }));
         }
     }
 

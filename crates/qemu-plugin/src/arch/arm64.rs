@@ -2,9 +2,9 @@
 //! AArch64.
 
 use super::arm::VIRT;
-use super::op::{Op, Scope, SysReg};
+use super::op::{Op, Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Asid, Target, Walk};
+use super::{Target, Walk};
 use crate::mark::CODES;
 use translation::Context;
 
@@ -25,32 +25,81 @@ pub const AARCH64: Target = Target {
     page_tables: "armv8-4k",
     layout: VIRT,
     kernel: 1 << 63,
-    // Bit 0 is CnP.
-    root: 0x0000_ffff_ffff_fffe,
-    asid: Asid::Root,
     decode: a64,
 };
 
+/// The bits of a root that are the table's address: bit 0 is CnP, the upper 16 the ASID.
+const ROOT: u64 = 0x0000_ffff_ffff_fffe;
+/// SCTLR_EL1.M: paging is on.
+const SCTLR_M: u64 = 1;
+/// TCR_EL1.A1: the address space's number is TTBR1's.
+const TCR_A1: u64 = 1 << 22;
+
+static SCTLR: SystemRegister = SystemRegister {
+    name: "sctlr_el1",
+    write: |mmu, value| {
+        mmu.context.paging = value & SCTLR_M != 0;
+        None
+    },
+};
+
+static TCR: SystemRegister = SystemRegister {
+    name: "tcr_el1",
+    write: |mmu, value| {
+        mmu.control = value;
+        mmu.context.levels = levels(value);
+        None
+    },
+};
+
+static TTBR0: SystemRegister = SystemRegister {
+    name: "ttbr0_el1",
+    write: |mmu, value| {
+        mmu.context.root = value & ROOT;
+        if mmu.control & TCR_A1 == 0 {
+            mmu.context.asid = (value >> 48) as u16;
+        }
+        None
+    },
+};
+
+static TTBR1: SystemRegister = SystemRegister {
+    name: "ttbr1_el1",
+    write: |mmu, value| {
+        mmu.context.root_high = value & ROOT;
+        if mmu.control & TCR_A1 != 0 {
+            mmu.context.asid = (value >> 48) as u16;
+        }
+        None
+    },
+};
+
+/// Levels of tables that are walked with this TCR: T0SZ says how many high bits of an address are
+/// not translated. (T1SZ could differ; in Linux it does not once processes run.)
+fn levels(tcr: u64) -> u8 {
+    let bits = 64 - (tcr & 63).min(52);
+    (bits - 12).div_ceil(9) as u8
+}
+
 /// AArch64 (Arm ARM, C5.1 and C5.5): MSR to a register, TLBI, ERET.
 const A64: &[Word] = &[
-    word(0xffff_ffe0, 0xd518_1000, 0, Does::Write(SysReg::Control)),
-    word(
-        0xffff_ffe0,
-        0xd518_2040,
-        0,
-        Does::Write(SysReg::TableControl),
-    ),
-    word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(SysReg::Root)),
-    word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(SysReg::KernelRoot)),
-    word(0xffff_ffe0, 0xd518_d020, 0, Does::Write(SysReg::Context)),
+    word(0xffff_ffe0, 0xd518_1000, 0, Does::Write(&SCTLR)),
+    word(0xffff_ffe0, 0xd518_2040, 0, Does::Write(&TCR)),
+    word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(&TTBR0)),
+    word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(&TTBR1)),
     // TLBI of ranges (RVAE1 and its kin, ARMv8.4), of which the pages are not worked out.
     word(0xffff_ff20, 0xd508_8220, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ff20, 0xd508_8520, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ff20, 0xd508_8620, 0, Does::Invalidate(Scope::All)),
     // TLBI VAE1, VAAE1, VALE1, VAALE1 and their broadcast forms, then ASIDE1, then the rest.
-    word(0xffff_f960, 0xd508_8120, 0, Does::Invalidate(Scope::Page)),
-    word(0xffff_f960, 0xd508_8160, 0, Does::Invalidate(Scope::Page)),
-    word(0xffff_f9e0, 0xd508_8140, 0, Does::Invalidate(Scope::Space)),
+    word(0xffff_f960, 0xd508_8120, 0, Does::InvalidatePage),
+    word(0xffff_f960, 0xd508_8160, 0, Does::InvalidatePage),
+    word(
+        0xffff_f9e0,
+        0xd508_8140,
+        0,
+        Does::Invalidate(Scope::AllButGlobal),
+    ),
     word(0xffff_f9e0, 0xd508_8100, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ffff, 0xd69f_03e0, 0, Does::Return),
 ];
@@ -111,7 +160,7 @@ pub fn armv8(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::Operand;
+    use super::super::op::{Mmu, Reach};
     use super::*;
 
     #[test]
@@ -119,11 +168,12 @@ mod tests {
         let a64 = |word: u32| a64(&word.to_le_bytes());
         // msr ttbr0_el1, x7; msr contextidr_el1, x1; eret; nop; mrs x7, ttbr0_el1
         let write = |to, from| Some(Op::Write { to, from });
-        assert_eq!(a64(0xd518_2007), write(SysReg::Root, 7));
-        assert_eq!(a64(0xd518_d021), write(SysReg::Context, 1));
+        assert_eq!(a64(0xd518_2007), write(&TTBR0, 7));
+        // CONTEXTIDR_EL1 is for debuggers alone.
+        assert_eq!(a64(0xd518_d021), None);
         // msr sctlr_el1, x0; msr tcr_el1, x10
-        assert_eq!(a64(0xd518_1000), write(SysReg::Control, 0));
-        assert_eq!(a64(0xd518_204a), write(SysReg::TableControl, 10));
+        assert_eq!(a64(0xd518_1000), write(&SCTLR, 0));
+        assert_eq!(a64(0xd518_204a), write(&TCR, 10));
         assert_eq!(a64(0xd69f_03e0), Some(Op::Return));
         assert_eq!(a64(0xd503_201f), None);
         assert_eq!(a64(0xd538_2007), None);
@@ -136,28 +186,23 @@ mod tests {
             0xd508_8122,
             0xd508_81a2,
         ] {
-            let Some(Op::Invalidate { scope, address }) = a64(word) else {
-                panic!("{word:#x} is no invalidation");
+            let Some(Op::Invalidate {
+                scope: Scope::PageAllSpaces(page),
+                reach: Reach::Machine,
+            }) = a64(word)
+            else {
+                panic!("{word:#x} does not invalidate a page");
             };
-            assert_eq!(scope, Scope::Page, "{word:#x}");
             // The ASID in the upper bits is not address.
-            assert_eq!(
-                address.address(0, |_| 0x0042_0000_0001_2345),
-                Some(0x1234_5000)
-            );
+            assert_eq!(page.address(0, |_| 0x0042_0000_0001_2345), 0x1234_5000);
+            // A kernel's address comes without its topmost byte.
+            let kernel = page.address(0, |_| 0x0000_0fff_8000_1234);
+            assert_eq!(kernel, 0xffff_f800_0123_4000);
         }
-        // A kernel's address comes without its topmost byte.
-        let Some(Op::Invalidate { address, .. }) = a64(0xd508_8322) else {
-            panic!("tlbi vae1is is no invalidation");
-        };
-        assert_eq!(
-            address.address(0, |_| 0x0000_0fff_8000_1234),
-            Some(0xffff_f800_0123_4000)
-        );
         for (word, scope) in [
-            (0xd508_8340, Scope::Space),
-            (0xd508_8740, Scope::Space),
-            (0xd508_8142, Scope::Space),
+            (0xd508_8340, Scope::AllButGlobal),
+            (0xd508_8740, Scope::AllButGlobal),
+            (0xd508_8142, Scope::AllButGlobal),
             (0xd508_831f, Scope::All),
             (0xd508_871f, Scope::All),
             (0xd508_811f, Scope::All),
@@ -170,10 +215,10 @@ mod tests {
             (0xd508_8522, Scope::All),
             (0xd508_85e2, Scope::All),
         ] {
-            let address = Operand::None;
+            let reach = Reach::Machine;
             assert_eq!(
                 a64(word),
-                Some(Op::Invalidate { scope, address }),
+                Some(Op::Invalidate { scope, reach }),
                 "{word:#x}"
             );
         }
@@ -188,5 +233,23 @@ mod tests {
         // yield, bti
         assert_eq!(from_a64(0xd503_203f), None);
         assert_eq!(from_a64(0xd503_245f), None);
+    }
+
+    #[test]
+    fn the_root_that_tcr_chooses_brings_the_number_of_the_address_space() {
+        let mut mmu = Mmu::default();
+        let mut write = |register: &SystemRegister, value| {
+            assert_eq!((register.write)(&mut mmu, value), None);
+            mmu.context
+        };
+        // T0SZ of 25 is 39 bits, so three levels.
+        assert_eq!(write(&TCR, 25).levels, 3);
+        let context = write(&TTBR0, 7 << 48 | 0x4000 | 1);
+        assert_eq!((context.root, context.asid), (0x4000, 7));
+        let context = write(&TTBR1, 8 << 48 | 0x5000);
+        assert_eq!((context.root_high, context.asid), (0x5000, 7));
+        assert_eq!(write(&TCR, TCR_A1 | 16).levels, 4);
+        assert_eq!(write(&TTBR0, 9 << 48 | 0x6000).asid, 7);
+        assert_eq!(write(&TTBR1, 9 << 48 | 0x5000).asid, 9);
     }
 }

@@ -35,23 +35,8 @@ pub struct Target {
     pub layout: Layout,
     /// From here on addresses are the kernel's.
     pub kernel: u64,
-    /// The bits of a root register that are the table's address.
-    pub root: u64,
-    /// Where the address space's number is.
-    pub asid: Asid,
     /// What an instruction means.
     pub decode: fn(&[u8]) -> Option<Op>,
-}
-
-/// Where a processor keeps the number of an address space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asid {
-    /// Nowhere that is watched.
-    None,
-    /// In the low eight bits of CONTEXTIDR (ARMv7).
-    ContextId,
-    /// In the upper 16 bits of the root that TCR.A1 chooses (ARMv8).
-    Root,
 }
 
 /// A walk: what it read, and the physical address if it got there.

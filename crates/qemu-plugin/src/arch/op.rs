@@ -4,43 +4,59 @@
 //! A register that only a few instructions write need not be read at every access: the plugin
 //! looks for those instructions and reads their operand when they are executed.
 
-/// A system register that decides about translations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SysReg {
-    /// Where the page tables begin (CR3, TTBR0).
-    Root,
-    /// Where the kernel's begin, where it has its own (TTBR1).
-    KernelRoot,
-    /// The address space's number, apart from the root (CONTEXTIDR).
-    Context,
-    /// Domain access rights (DACR).
-    Domains,
-    /// x86's CR0: paging on or off.
-    Cr0,
-    /// x86's CR4: global pages, five levels.
-    Cr4,
-    /// ARM's SCTLR: paging on or off.
-    Control,
-    /// How ARM's tables are divided and how deep they are (TTBCR, TCR).
-    TableControl,
+use translation::{Context, Invalidation};
+
+/// What a core translates by.
+#[derive(Debug, Default)]
+pub struct Mmu {
+    /// What the model is told.
+    pub context: Context,
+    /// The last value of a register on which other writes depend: x86's CR4, arm64's TCR.
+    pub control: u64,
 }
 
-/// Which entries an instruction throws away.
+/// A system register that decides about translations.
+#[derive(Debug)]
+pub struct SystemRegister {
+    /// The manual's name.
+    pub name: &'static str,
+    /// What a write of this value changes, and which entries of the core it drops.
+    pub write: fn(&mut Mmu, u64) -> Option<Invalidation>,
+}
+
+impl PartialEq for SystemRegister {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for SystemRegister {}
+
+/// Which entries an instruction drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One page, in the current address space and among the global ones.
-    Page,
-    /// All of an address space.
-    Space,
+    /// One page, of the current address space and among the global ones.
+    Page(Operand),
+    /// One page, of every address space.
+    PageAllSpaces(Operand),
+    /// All but the global ones.
+    AllButGlobal,
     /// All.
     All,
+}
+
+/// Whose entries an instruction drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the core that executes it.
+    Core,
+    /// Those of every core.
+    Machine,
 }
 
 /// Where an instruction finds a value or an address, in numbers of general registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
-    /// None.
-    None,
     /// base + index * scale + displacement.
     Memory {
         /// The base.
@@ -66,9 +82,8 @@ pub enum Operand {
 impl Operand {
     /// The address that it means: `next` is the address of the next instruction, `register` reads
     /// a general register.
-    pub fn address(self, next: u64, register: impl Fn(u8) -> u64) -> Option<u64> {
+    pub fn address(self, next: u64, register: impl Fn(u8) -> u64) -> u64 {
         match self {
-            Operand::None => None,
             Operand::Memory {
                 base,
                 index,
@@ -79,11 +94,9 @@ impl Operand {
                     register(number).wrapping_mul(u64::from(scale))
                 });
                 let sum = base.wrapping_add(index);
-                Some(sum.wrapping_add_signed(i64::from(displacement)))
+                sum.wrapping_add_signed(i64::from(displacement))
             }
-            Operand::Relative(displacement) => {
-                Some(next.wrapping_add_signed(i64::from(displacement)))
-            }
+            Operand::Relative(displacement) => next.wrapping_add_signed(i64::from(displacement)),
             Operand::Page {
                 register: number,
                 shift,
@@ -92,10 +105,10 @@ impl Operand {
                 let address = register(number) << shift & mask;
                 // 56 bits of an address are a kernel's if the topmost is set.
                 let unnamed = mask.leading_zeros().min(8);
-                Some(match mask >> 32 {
+                match mask >> 32 {
                     0 => address,
                     _ => ((address << unnamed) as i64 >> unnamed) as u64,
-                })
+                }
             }
         }
     }
@@ -107,7 +120,7 @@ pub enum Op {
     /// It writes a general register to a system register.
     Write {
         /// Where to.
-        to: SysReg,
+        to: &'static SystemRegister,
         /// The general register's number.
         from: u8,
     },
@@ -115,8 +128,8 @@ pub enum Op {
     Invalidate {
         /// Which.
         scope: Scope,
-        /// Of which page.
-        address: Operand,
+        /// Whose.
+        reach: Reach,
     },
     /// It returns from an exception.
     Return,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decoding of instructions of fixed length.
 
-use super::op::{Op, Operand, Scope, SysReg};
+use super::op::{Op, Operand, Reach, Scope, SystemRegister};
 
 /// An instruction of fixed length: the bits that tell it, and what it does with its register.
 pub struct Word {
@@ -13,7 +13,9 @@ pub struct Word {
 }
 
 pub enum Does {
-    Write(SysReg),
+    Write(&'static SystemRegister),
+    /// Of the page that the register names, in every address space.
+    InvalidatePage,
     Invalidate(Scope),
     Return,
 }
@@ -49,18 +51,23 @@ impl Words {
         let (shift, mask) = self.page;
         Some(match found.does {
             Does::Write(to) => Op::Write { to, from: register },
-            Does::Invalidate(scope) => Op::Invalidate {
-                scope,
-                address: match scope {
-                    Scope::Page => Operand::Page {
-                        register,
-                        shift,
-                        mask,
-                    },
-                    Scope::Space | Scope::All => Operand::None,
-                },
-            },
+            Does::InvalidatePage => all_cores(Scope::PageAllSpaces(Operand::Page {
+                register,
+                shift,
+                mask,
+            })),
+            Does::Invalidate(scope) => all_cores(scope),
             Does::Return => Op::Return,
         })
+    }
+}
+
+/// ARM's invalidations name what they drop, mostly on all cores, whatever runs. Here all of them
+/// are broadcasts, and that of one address space drops every space: more is dropped than the
+/// processor must, nothing stays that it may not keep.
+fn all_cores(scope: Scope) -> Op {
+    Op::Invalidate {
+        scope,
+        reach: Reach::Machine,
     }
 }

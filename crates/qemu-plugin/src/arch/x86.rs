@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! x86-64.
 
-use super::op::{Op, Operand, Scope, SysReg};
-use super::{Asid, Target, Walk};
+use super::op::{Op, Operand, Reach, Scope, SystemRegister};
+use super::{Target, Walk};
 use crate::mark::CODES;
 use crate::ram::Layout;
-use translation::Context;
+use std::mem::replace;
+use translation::{Context, Invalidation};
 
 pub const X86_64: Target = Target {
     name: "x86_64",
@@ -23,10 +24,43 @@ pub const X86_64: Target = Target {
     page_tables: "x86-64",
     layout: MICROVM,
     kernel: 1 << 63,
-    // The others are PCID or cache control, and "keep entries".
-    root: 0x000f_ffff_ffff_f000,
-    asid: Asid::None,
     decode: x86,
+};
+
+/// CR0.PG.
+const CR0_PG: u64 = 1 << 31;
+/// CR4.LA57.
+const CR4_LA57: u64 = 1 << 12;
+
+static CR0: SystemRegister = SystemRegister {
+    name: "cr0",
+    write: |mmu, value| {
+        let paging = value & CR0_PG != 0;
+        let changed = replace(&mut mmu.context.paging, paging) != paging;
+        changed.then_some(Invalidation::All)
+    },
+};
+
+static CR3: SystemRegister = SystemRegister {
+    name: "cr3",
+    write: |mmu, value| {
+        // The other bits are PCID or cache control, and "keep entries".
+        let root = value & ADDRESS;
+        // The same root again is how the kernel flushes the current address space. A new one is a
+        // switch: the guest's processor has no PCID, the modelled one does.
+        let again = replace(&mut mmu.context.root, root) == root;
+        again.then_some(Invalidation::AddressSpace { root })
+    },
+};
+
+static CR4: SystemRegister = SystemRegister {
+    name: "cr4",
+    write: |mmu, value| {
+        mmu.context.levels = if value & CR4_LA57 != 0 { 5 } else { 4 };
+        // The kernel toggles PGE in order to flush, and changes other bits rarely.
+        let changed = replace(&mut mmu.control, value) != value;
+        changed.then_some(Invalidation::All)
+    },
 };
 
 /// QEMU's `microvm` (hw/i386/microvm.c): 3 GB from 0, the rest from 4 GB.
@@ -65,9 +99,9 @@ fn x86(bytes: &[u8]) -> Option<Op> {
         }
         [0x0f, 0x22, modrm] => {
             let to = match (modrm >> 3 & 7) | (rex & 4) << 1 {
-                0 => SysReg::Cr0,
-                3 => SysReg::Root,
-                4 => SysReg::Cr4,
+                0 => &CR0,
+                3 => &CR3,
+                4 => &CR4,
                 _ => return None,
             };
             let from = (modrm & 7) | (rex & 1) << 3;
@@ -75,18 +109,22 @@ fn x86(bytes: &[u8]) -> Option<Op> {
         }
         [0x0f, 0x01, modrm, tail @ ..] if modrm >> 3 & 7 == 7 && *modrm < 0xc0 => {
             // A segment's base is not known here; more than is asked for is still right.
-            let (scope, address) = match memory(*modrm, rex, tail) {
-                Some(address) if !segment => (Scope::Page, address),
-                _ => (Scope::All, Operand::None),
+            let scope = match memory(*modrm, rex, tail) {
+                Some(address) if !segment => Scope::Page(address),
+                _ => Scope::All,
             };
-            Some(Op::Invalidate { scope, address })
+            Some(invalidate(scope))
         }
         // INVPCID: its descriptor lies in memory, and QEMU's TCG does not offer it to guests.
-        [0x0f, 0x38, 0x82, ..] if prefixes > 0 => Some(Op::Invalidate {
-            scope: Scope::All,
-            address: Operand::None,
-        }),
+        [0x0f, 0x38, 0x82, ..] if prefixes > 0 => Some(invalidate(Scope::All)),
         _ => None,
+    }
+}
+
+fn invalidate(scope: Scope) -> Op {
+    Op::Invalidate {
+        scope,
+        reach: Reach::Core,
     }
 }
 
@@ -159,16 +197,17 @@ pub fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::op::Mmu;
     use super::*;
 
     #[test]
     fn control_registers_are_found_with_any_prefix() {
         let write = |to, from| Some(Op::Write { to, from });
         // mov %rax,%cr3; mov %r9,%cr3; mov %ecx,%cr0; mov %r8,%cr4 with a useless REX.W.
-        assert_eq!(x86(&[0x0f, 0x22, 0xd8]), write(SysReg::Root, 0));
-        assert_eq!(x86(&[0x41, 0x0f, 0x22, 0xd9]), write(SysReg::Root, 9));
-        assert_eq!(x86(&[0x0f, 0x22, 0xc1]), write(SysReg::Cr0, 1));
-        assert_eq!(x86(&[0x49, 0x0f, 0x22, 0xe0]), write(SysReg::Cr4, 8));
+        assert_eq!(x86(&[0x0f, 0x22, 0xd8]), write(&CR3, 0));
+        assert_eq!(x86(&[0x41, 0x0f, 0x22, 0xd9]), write(&CR3, 9));
+        assert_eq!(x86(&[0x0f, 0x22, 0xc1]), write(&CR0, 1));
+        assert_eq!(x86(&[0x49, 0x0f, 0x22, 0xe0]), write(&CR4, 8));
         // CR2 and CR8 do not concern translation, nor does reading CR3.
         assert_eq!(x86(&[0x0f, 0x22, 0xd0]), None);
         assert_eq!(x86(&[0x44, 0x0f, 0x22, 0xc0]), None);
@@ -178,31 +217,26 @@ mod tests {
     #[test]
     fn the_operand_of_invlpg_is_worked_out() {
         let at = |bytes: &[u8]| match x86(bytes) {
-            Some(Op::Invalidate { scope, address }) => {
-                let register = |number: u8| 0x1000 * (u64::from(number) + 1);
-                (scope, address.address(0x70_0000, register))
-            }
+            Some(Op::Invalidate {
+                scope: Scope::Page(operand),
+                reach: Reach::Core,
+            }) => operand.address(0x70_0000, |number| 0x1000 * (u64::from(number) + 1)),
             other => panic!("{bytes:x?} is {other:?}"),
         };
         // (%rax); (%r15); 0x10(%rdi); -8(%rbx,%rcx,4); 0x12345678; 0x100(%rip); (%rsp)
-        assert_eq!(at(&[0x0f, 0x01, 0x38]), (Scope::Page, Some(0x1000)));
-        assert_eq!(at(&[0x41, 0x0f, 0x01, 0x3f]), (Scope::Page, Some(0x10000)));
-        assert_eq!(at(&[0x0f, 0x01, 0x7f, 0x10]), (Scope::Page, Some(0x8010)));
-        assert_eq!(
-            at(&[0x0f, 0x01, 0x7c, 0x8b, 0xf8]),
-            (Scope::Page, Some(0x4000 + 4 * 0x2000 - 8))
-        );
+        assert_eq!(at(&[0x0f, 0x01, 0x38]), 0x1000);
+        assert_eq!(at(&[0x41, 0x0f, 0x01, 0x3f]), 0x10000);
+        assert_eq!(at(&[0x0f, 0x01, 0x7f, 0x10]), 0x8010);
+        assert_eq!(at(&[0x0f, 0x01, 0x7c, 0x8b, 0xf8]), 0x4000 + 4 * 0x2000 - 8);
         assert_eq!(
             at(&[0x0f, 0x01, 0x3c, 0x25, 0x78, 0x56, 0x34, 0x12]),
-            (Scope::Page, Some(0x1234_5678))
+            0x1234_5678
         );
-        assert_eq!(
-            at(&[0x0f, 0x01, 0x3d, 0x00, 0x01, 0x00, 0x00]),
-            (Scope::Page, Some(0x70_0100))
-        );
-        assert_eq!(at(&[0x0f, 0x01, 0x3c, 0x24]), (Scope::Page, Some(0x5000)));
+        assert_eq!(at(&[0x0f, 0x01, 0x3d, 0x00, 0x01, 0x00, 0x00]), 0x70_0100);
+        assert_eq!(at(&[0x0f, 0x01, 0x3c, 0x24]), 0x5000);
         // Relative to GS: more is thrown away than asked for.
-        assert_eq!(at(&[0x65, 0x0f, 0x01, 0x38]), (Scope::All, None));
+        let all = Some(invalidate(Scope::All));
+        assert_eq!(x86(&[0x65, 0x0f, 0x01, 0x38]), all);
         // swapgs has the same opcode and no memory operand.
         assert_eq!(x86(&[0x0f, 0x01, 0xf8]), None);
     }
@@ -232,11 +266,8 @@ mod tests {
             &[0x0f, 0x01, 0x7c],
         ] {
             // It cannot be read, so all is thrown away rather than the wrong page.
-            let all = Op::Invalidate {
-                scope: Scope::All,
-                address: Operand::None,
-            };
-            assert_eq!(x86(bytes), Some(all), "{bytes:x?}");
+            let all = Some(invalidate(Scope::All));
+            assert_eq!(x86(bytes), all, "{bytes:x?}");
         }
     }
 
@@ -258,5 +289,24 @@ mod tests {
         assert_eq!(from_x86(0), None);
         assert_eq!(from_x86(0x434e_0001), None);
         assert_eq!(from_x86(0x434f_0010), None);
+    }
+
+    #[test]
+    fn a_root_that_is_written_again_is_a_flush_and_a_new_one_a_switch() {
+        let mut mmu = Mmu::default();
+        let mut write = |register: &SystemRegister, value| (register.write)(&mut mmu, value);
+        assert_eq!(write(&CR3, 0x1000 | 3), None);
+        let flush = Some(Invalidation::AddressSpace { root: 0x1000 });
+        assert_eq!(write(&CR3, 1 << 63 | 0x1000 | 4), flush);
+        assert_eq!(write(&CR3, 0x2000), None);
+        // Paging goes on; a bit of CR4 (PGE) changes, the same value again changes nothing.
+        let all = Some(Invalidation::All);
+        assert_eq!(write(&CR0, CR0_PG | 1), all);
+        assert_eq!(write(&CR0, CR0_PG), None);
+        assert_eq!(write(&CR4, 1 << 7), all);
+        assert_eq!(write(&CR4, 1 << 7), None);
+        assert_eq!((mmu.context.paging, mmu.context.levels), (true, 4));
+        let _ = (CR4.write)(&mut mmu, CR4_LA57);
+        assert_eq!((mmu.context.root, mmu.context.levels), (0x2000, 5));
     }
 }
