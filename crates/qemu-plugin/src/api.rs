@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's calls behind types that cannot be misused. All of them are made from QEMU's callbacks.
 
-use crate::arch::Target;
+use crate::arch::Arch;
 use crate::ffi;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Looks the target's registers up. To be called when the first vCPU is initialised.
-    pub fn find(target: &Target) -> Result<Self> {
+    /// Looks the architecture's registers up, when the first vCPU is initialised.
+    pub fn find(arch: &Arch) -> Result<Self> {
         let mut found = BTreeMap::new();
         // SAFETY: called in a vCPU's context, as QEMU asks for; the array holds `len` descriptors
         // whose names are QEMU's constants, and is freed once.
@@ -36,14 +36,14 @@ impl Registers {
             found
                 .get(name)
                 .copied()
-                .with_context(|| format!("QEMU's {} has no register {name}", target.name))
+                .with_context(|| format!("QEMU's {} has no register {name}", arch.name))
         };
         let mut named = BTreeMap::new();
-        for name in target.system.iter().chain([&target.pc, &target.stack]) {
+        for name in arch.system.iter().chain([&arch.pc, &arch.stack]) {
             named.insert(*name, get(name)?);
         }
         Ok(Registers {
-            general: target
+            general: arch
                 .general
                 .iter()
                 .map(|name| get(name))
@@ -61,7 +61,7 @@ impl Registers {
             .map_or(0, |&handle| self.read(handle))
     }
 
-    /// The register with this name, one of the target's.
+    /// The register with this name, one of the architecture's.
     pub fn named(&self, name: &str) -> u64 {
         self.named.get(name).map_or(0, |&handle| self.read(handle))
     }

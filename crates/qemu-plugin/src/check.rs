@@ -5,7 +5,7 @@
 use crate::arch::arm::armv7;
 use crate::arch::arm64::armv8;
 use crate::arch::x86::x86_64;
-use crate::arch::{Target, Walk};
+use crate::arch::{Arch, Walk};
 use crate::ram::Ram;
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -37,9 +37,9 @@ pub struct Verdict {
 }
 
 impl Checker {
-    /// For a target that it can walk.
-    pub fn new(target: &Target, ram: Ram) -> Result<Self> {
-        let walk: fn(&Context, u64, &Ram) -> Walk = match target.page_tables {
+    /// For the page tables of an architecture.
+    pub fn new(arch: &Arch, ram: Ram) -> Result<Self> {
+        let walk: fn(&Context, u64, &Ram) -> Walk = match arch.page_tables {
             "x86-64" => |context, vaddr, ram| x86_64(context, vaddr, |at| ram.read_u64(at)),
             "armv8-4k" => |context, vaddr, ram| armv8(context, vaddr, |at| ram.read_u64(at)),
             "armv7-short" => |context, vaddr, ram| armv7(context, vaddr, |at| ram.read_u32(at)),
@@ -104,7 +104,7 @@ impl Checker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch;
+    use crate::arch::list;
     use crate::arch::x86::MICROVM;
     use translation::format::Format;
     use translation::{GuestMemory, SparseMemory};
@@ -160,8 +160,8 @@ mod tests {
         for (table, shift) in [(1, 39), (2, 30), (3, 21), (4, 12)] {
             words[table * 512 + (vaddr as usize >> shift & 511)] = (table as u64 + 1) << 12 | 7;
         }
-        let target = arch::find("x86_64").unwrap();
-        let mut checker = Checker::new(target, Ram::over(&words, MICROVM)).unwrap();
+        let arch = list::find("x86_64").unwrap();
+        let mut checker = Checker::new(arch, Ram::over(&words, MICROVM)).unwrap();
         let on = Context {
             paging: true,
             root: 0x1000,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the events go: to a model, to a trace, or nowhere.
 
-use crate::arch::Target;
+use crate::arch::Arch;
 use crate::args::Args;
 use crate::ram::Ram;
 use crate::regions::Counting;
@@ -46,20 +46,20 @@ enum To {
 
 impl Engine {
     /// Reads the model's description and decides; the guest's memory comes later.
-    pub fn prepare(args: &Args, target: &Target, cores: usize) -> Result<Self> {
+    pub fn prepare(args: &Args, arch: &Arch, cores: usize) -> Result<Self> {
         if args.model.is_some() && args.record.is_some() {
             bail!("give a model or record a trace: a trace is replayed under any model later");
         }
         // Whatever the machine was, it runs this guest.
         let model = match args.model.as_deref() {
-            Some(model) => Some(Model::load(model)?.with_page_tables(target.page_tables)?),
+            Some(model) => Some(Model::load(model)?.with_page_tables(arch.page_tables)?),
             None => None,
         };
         Ok(Engine {
             cores,
             header: Header {
                 cores,
-                page_tables: target.page_tables.into(),
+                page_tables: arch.page_tables.into(),
                 about: args.about.clone(),
             },
             model,

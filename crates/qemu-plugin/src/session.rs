@@ -4,7 +4,7 @@
 
 use crate::api::{CurrentCpu, Registers};
 use crate::arch::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
-use crate::arch::{self, Target};
+use crate::arch::{Arch, list};
 use crate::args::Args;
 use crate::block::{Block, Event, Site};
 use crate::check::Checker;
@@ -34,7 +34,7 @@ struct Core {
 /// A run.
 pub struct Session {
     args: Args,
-    target: &'static Target,
+    arch: &'static Arch,
     registers: Option<Registers>,
     current: Option<CurrentCpu>,
     kernel: Option<Kernel>,
@@ -56,19 +56,19 @@ pub struct Session {
 impl Session {
     /// Prepares a run on `vcpus` cores of QEMU's target `name`.
     pub fn new(args: Args, name: &str, vcpus: usize) -> Result<Self> {
-        let Some(target) = arch::find(name) else {
+        let Some(arch) = list::find(name) else {
             bail!(
                 "there is no description of QEMU's target {name}; there are {}",
-                arch::names()
+                list::names()
             );
         };
         // Whatever is wrong is said before the guest starts.
         let kernel = args.kernel.as_deref().map(Kernel::read).transpose()?;
-        let engine = Engine::prepare(&args, target, vcpus)?;
+        let engine = Engine::prepare(&args, arch, vcpus)?;
         Ok(Session {
             active: args.whole,
             output: Output::new(args.model.as_deref(), vcpus),
-            target,
+            arch,
             registers: None,
             current: None,
             kernel,
@@ -95,12 +95,12 @@ impl Session {
         if self.registers.is_some() {
             return Ok(());
         }
-        self.registers = Some(Registers::find(self.target)?);
-        let ram = Ram::find(&self.args.ram, self.target.layout)?;
+        self.registers = Some(Registers::find(self.arch)?);
+        let ram = Ram::find(&self.args.ram, self.arch.layout)?;
         self.ram = Some(ram);
         self.engine.start(ram)?;
         if self.args.check {
-            self.checker = Some(Checker::new(self.target, ram)?);
+            self.checker = Some(Checker::new(self.arch, ram)?);
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Session {
             paddr: self.ram.and_then(|ram| ram.physical(host)),
             size: 0,
             instructions: 0,
-            kernel: vaddr >= self.target.kernel,
+            kernel: vaddr >= self.arch.kernel,
             space: u64::MAX,
         }
     }
@@ -134,7 +134,7 @@ impl Session {
         if self.kernel.as_ref().is_some_and(|k| k.page_fault == vaddr) {
             return Some(Event::PageFault);
         }
-        (self.target.decode)(bytes).map(Event::Op)
+        (self.arch.decode)(bytes).map(Event::Op)
     }
 
     /// A block is executed.
@@ -193,7 +193,7 @@ impl Session {
     #[cold]
     fn turn(&mut self, vcpu: usize, kernel: bool) {
         // Early in its life a kernel runs at low addresses too: only the processor knows.
-        let (register, bits, set) = self.target.user_mode;
+        let (register, bits, set) = self.arch.user_mode;
         let user = !kernel
             && match &self.registers {
                 Some(registers) => registers.named(register) & bits == set,
@@ -229,14 +229,14 @@ impl Session {
             return;
         }
         // At a block's part in a second page the counter may still be at the block's beginning.
-        let pc = registers.named(self.target.pc);
+        let pc = registers.named(self.arch.pc);
         let in_page = pc & !0xfff | block.vaddr & 0xfff;
         block.vaddr = if in_page < pc {
             in_page.wrapping_add(0x1000)
         } else {
             in_page
         };
-        block.kernel = block.vaddr >= self.target.kernel;
+        block.kernel = block.vaddr >= self.arch.kernel;
     }
 
     /// The address space of `root` has changed: what was at an address in it may be elsewhere.
@@ -261,7 +261,7 @@ impl Session {
     /// Reads which process runs, while its own code does.
     fn identify(&mut self, vcpu: usize) {
         let (Some(registers), Some(kernel), Some(area)) =
-            (&self.registers, &self.kernel, self.target.kernel_area)
+            (&self.registers, &self.kernel, self.arch.kernel_area)
         else {
             return;
         };
@@ -313,7 +313,7 @@ impl Session {
                 self.invalidate(vcpu, scope, reach, site.next);
             }
             Event::Op(Op::Mark(code)) => {
-                let argument = self.general(self.target.mark_argument);
+                let argument = self.general(self.arch.mark_argument);
                 match Mark::from_code(code) {
                     Some(mark) => self.mark(vcpu, mark, argument),
                     None => self.output.unknown_marks += 1,
@@ -338,7 +338,7 @@ impl Session {
             Scope::All => (Invalidation::All, None),
         };
         // What the kernel has at an address is the same in every space.
-        let user = page.is_none_or(|vaddr| vaddr < self.target.kernel);
+        let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
         match reach {
             Reach::Core => {
                 if user {
@@ -394,7 +394,7 @@ impl Session {
         if !self.active {
             return;
         }
-        let stack = registers.named(self.target.stack);
+        let stack = registers.named(self.arch.stack);
         let vaddr = registers.named("cr2");
         // The error code is on top: bit 1 a write, bit 4 a fetch (Intel SDM volume 3, 4.7).
         let mut code = [0; 8];
@@ -417,7 +417,7 @@ impl Session {
             return;
         };
         // The handler has taken the error code off. Stacks grow down.
-        let frame = registers.named(self.target.stack);
+        let frame = registers.named(self.arch.stack);
         while let Some(&stack) = self.cores[vcpu].faults.last() {
             if stack.wrapping_add(8) > frame {
                 break;

@@ -3,12 +3,13 @@
 
 use super::op::{Op, Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Target, Walk};
+use super::{Arch, Walk};
 use crate::mark::CODES;
 use crate::ram::Layout;
 use translation::Context;
 
-pub const ARM: Target = Target {
+/// What QEMU's machine has.
+pub static ARCH: Arch = Arch {
     name: "arm",
     general: &[
         "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp",

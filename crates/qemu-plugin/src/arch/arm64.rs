@@ -4,11 +4,12 @@
 use super::arm::VIRT;
 use super::op::{Op, Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Target, Walk};
+use super::{Arch, Walk};
 use crate::mark::CODES;
 use translation::Context;
 
-pub const AARCH64: Target = Target {
+/// What QEMU's machine has.
+pub static ARCH: Arch = Arch {
     name: "aarch64",
     general: &[
         "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",

@@ -2,13 +2,14 @@
 //! x86-64.
 
 use super::op::{Op, Operand, Reach, Scope, SystemRegister};
-use super::{Target, Walk};
+use super::{Arch, Walk};
 use crate::mark::CODES;
 use crate::ram::Layout;
 use std::mem::replace;
 use translation::{Context, Invalidation};
 
-pub const X86_64: Target = Target {
+/// What QEMU's machine has.
+pub static ARCH: Arch = Arch {
     name: "x86_64",
     general: &[
         "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn x86_registers_have_the_numbers_of_instructions() {
-        let x86 = X86_64;
+        let x86 = &ARCH;
         assert_eq!(x86.general[4], x86.stack);
         assert_eq!(x86.general[1], "rcx");
         assert_eq!(x86.general[3], "rbx");

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The architectures there are: one file and one line here for each.
+
+use super::{Arch, arm, arm64, x86};
+
+/// All of them.
+static ALL: &[&Arch] = &[&x86::ARCH, &arm64::ARCH, &arm::ARCH];
+
+/// The machine that QEMU calls `name`.
+pub fn find(name: &str) -> Option<&'static Arch> {
+    ALL.iter().copied().find(|arch| arch.name == name)
+}
+
+/// The names of all of them.
+pub fn names() -> String {
+    let names: Vec<_> = ALL.iter().map(|arch| arch.name).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_architecture_is_whole() {
+        for arch in ALL {
+            assert_eq!(find(arch.name).map(|t| t.name), Some(arch.name));
+            assert!(arch.general.len() >= 16, "{}", arch.name);
+            assert!(usize::from(arch.mark_argument) < arch.general.len());
+            // Any machine takes this guest's tables.
+            for model in translation::Model::builtin_names() {
+                let model = translation::Model::builtin(model).unwrap();
+                let taken = model.with_page_tables(arch.page_tables);
+                assert!(taken.is_ok(), "{}: {:?}", arch.name, taken.err());
+            }
+            // What is read by name must be among what is looked up.
+            for name in [Some(arch.user_mode.0), arch.kernel_area] {
+                assert!(name.is_none_or(|name| arch.system.contains(&name)));
+            }
+            let mut names: Vec<_> = arch.general.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), arch.general.len(), "{}", arch.name);
+        }
+        assert!(find("sparc").is_none());
+        assert_eq!(names(), "x86_64, aarch64, arm");
+    }
+}
