@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's calls behind types that cannot be misused. All of them are made from QEMU's callbacks.
 
-use crate::arch::Arch;
+use crate::arch::{Arch, Cpu};
 use crate::ffi;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -54,18 +54,6 @@ impl Registers {
         })
     }
 
-    /// The general register with this number.
-    pub fn general(&self, number: u8) -> u64 {
-        self.general
-            .get(usize::from(number))
-            .map_or(0, |&handle| self.read(handle))
-    }
-
-    /// The register with this name, one of the architecture's.
-    pub fn named(&self, name: &str) -> u64 {
-        self.named.get(name).map_or(0, |&handle| self.read(handle))
-    }
-
     fn read(&self, handle: *mut ffi::Register) -> u64 {
         // SAFETY: the handle is QEMU's; the callbacks that come here have asked for registers; the
         // buffer is ours, used by one thread, and holds `len` bytes after the call.
@@ -80,9 +68,20 @@ impl Registers {
             u64::from_le_bytes(bytes)
         }
     }
+}
 
-    /// Reads the current vCPU's memory by virtual address.
-    pub fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
+impl Cpu for Registers {
+    fn general(&self, number: u8) -> u64 {
+        self.general
+            .get(usize::from(number))
+            .map_or(0, |&handle| self.read(handle))
+    }
+
+    fn named(&self, name: &str) -> u64 {
+        self.named.get(name).map_or(0, |&handle| self.read(handle))
+    }
+
+    fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
         // SAFETY: as above; QEMU makes the buffer long enough or returns false.
         unsafe {
             ffi::g_byte_array_set_size(self.buffer, 0);

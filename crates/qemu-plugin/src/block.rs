@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is kept of translated code until it is executed.
 
+use crate::arch::FaultEntry;
 use crate::arch::op::Op;
 
 /// The part of a block that lies in one page: it is fetched at once.
@@ -36,6 +37,6 @@ pub struct Site {
 pub enum Event {
     /// Of the instruction set.
     Op(Op),
-    /// The first instruction of the kernel's page fault handler.
-    PageFault,
+    /// The first instruction of the kernel's handling of a page fault.
+    PageFault(&'static FaultEntry),
 }

@@ -13,20 +13,8 @@ use translation::counters::Counters;
 use translation::metrics::{Metric, of_census};
 use translation::trace::{Header, Recorder};
 use translation::{
-    AccessKind, Context, GuestMemory, Identity, Invalidation, Machine, Mark, Model, Report,
-    Segment, Sink,
+    AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Report, Segment, Sink,
 };
-
-impl GuestMemory for Ram {
-    #[inline]
-    fn read_u32(&self, paddr: u64) -> Option<u32> {
-        Ram::read_u32(self, paddr)
-    }
-    #[inline]
-    fn read_u64(&self, paddr: u64) -> Option<u64> {
-        Ram::read_u64(self, paddr)
-    }
-}
 
 /// What is to become of the events.
 pub struct Engine {

@@ -6,15 +6,16 @@
 //! found in `vmlinux`: the first task, `init_task`, is there as the compiler made it, and holds
 //! values that are known ("swapper" as its name, itself as its parent).
 
-use anyhow::{Context, Result};
+use crate::arch::{Arch, FaultEntry, Linux};
+use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
 
 /// Addresses in the kernel and offsets in its structures.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Kernel {
-    /// The first instruction of the page fault's handler.
-    pub page_fault: u64,
+    /// The first instructions of the page fault's handling.
+    pub faults: Vec<(u64, &'static FaultEntry)>,
     /// The pointer to the running task, from the processor's own area on.
     pub current: u64,
     /// `task_struct.comm`.
@@ -33,19 +34,27 @@ pub struct Process {
 }
 
 impl Kernel {
-    /// Reads `vmlinux`.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// Reads the `vmlinux` of a guest of this architecture.
+    pub fn read(path: &Path, arch: &'static Arch) -> Result<Self> {
+        let Some(linux) = &arch.linux else {
+            bail!(
+                "kernel={}: processes and page faults of {} guests cannot be seen, leave it out",
+                path.display(),
+                arch.name
+            );
+        };
         let data =
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&data).with_context(|| {
+        Self::parse(&data, linux).with_context(|| {
             format!(
-                "{} is not an x86-64 Linux kernel with a symbol table",
-                path.display()
+                "{} is not a Linux kernel for {} with a symbol table",
+                path.display(),
+                arch.name
             )
         })
     }
 
-    fn parse(data: &[u8]) -> Result<Self> {
+    fn parse(data: &[u8], linux: &'static Linux) -> Result<Self> {
         let file = object::File::parse(data).context("not an ELF file")?;
         let symbol = |name: &str| {
             file.symbols()
@@ -60,11 +69,21 @@ impl Kernel {
             .context("init_task has no contents")?;
         let (comm, real_parent) = offsets(bytes, address)?;
         Ok(Kernel {
-            page_fault: symbol("asm_exc_page_fault")?.address(),
-            current: symbol("pcpu_hot")?.address(),
+            faults: linux
+                .faults
+                .iter()
+                .map(|entry| Ok((symbol(entry.symbol)?.address(), entry)))
+                .collect::<Result<_>>()?,
+            current: symbol(linux.current)?.address(),
             comm,
             real_parent,
         })
+    }
+
+    /// The entry into the page fault's handling whose first instruction is at this address.
+    pub fn fault(&self, vaddr: u64) -> Option<&'static FaultEntry> {
+        let found = self.faults.iter().find(|(at, _)| *at == vaddr)?;
+        Some(found.1)
     }
 
     /// The process of the task at `task`, through a reader of the kernel's memory. Nothing for a
@@ -116,6 +135,7 @@ fn offsets(bytes: &[u8], address: u64) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::list;
 
     fn task(canary: bool) -> (Vec<u8>, Kernel) {
         let mut bytes = vec![0u8; 256];
@@ -129,7 +149,7 @@ mod tests {
         bytes[200..208].copy_from_slice(b"swapper\0");
         let (comm, real_parent) = offsets(&bytes, own).unwrap();
         let kernel = Kernel {
-            page_fault: 0,
+            faults: Vec::new(),
             current: 0,
             comm,
             real_parent,
@@ -171,7 +191,11 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_kernel_is_refused() {
-        assert!(Kernel::parse(b"#!/bin/sh").is_err());
+        let linux = list::find("x86_64").unwrap().linux.as_ref().unwrap();
+        assert!(Kernel::parse(b"#!/bin/sh", linux).is_err());
+        let nowhere = Path::new("/nonexistent/vmlinux");
+        let error = Kernel::read(nowhere, list::find("arm").unwrap()).unwrap_err();
+        assert!(error.to_string().contains("leave it out"), "{error}");
         assert!(offsets(&[0; 64], 1).is_err());
     }
 }

@@ -7,6 +7,7 @@
 //! instruction becomes a physical one.
 
 use anyhow::{Context, Result, bail};
+use translation::GuestMemory;
 
 /// The machine's memory.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +96,17 @@ impl Ram {
     pub fn read_u32(&self, physical: u64) -> Option<u32> {
         let both = self.read_u64(physical)?;
         Some((both >> (8 * (physical & 4))) as u32)
+    }
+}
+
+impl GuestMemory for Ram {
+    #[inline]
+    fn read_u32(&self, paddr: u64) -> Option<u32> {
+        Ram::read_u32(self, paddr)
+    }
+    #[inline]
+    fn read_u64(&self, paddr: u64) -> Option<u64> {
+        Ram::read_u64(self, paddr)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::api::{CurrentCpu, Registers};
 use crate::arch::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
-use crate::arch::{Arch, list};
+use crate::arch::{Arch, Cpu, FaultEntry, list};
 use crate::args::Args;
 use crate::block::{Block, Event, Site};
 use crate::check::Checker;
@@ -35,7 +35,7 @@ struct Core {
 pub struct Session {
     args: Args,
     arch: &'static Arch,
-    registers: Option<Registers>,
+    cpu: Option<Box<dyn Cpu>>,
     current: Option<CurrentCpu>,
     kernel: Option<Kernel>,
     cores: Vec<Core>,
@@ -63,13 +63,14 @@ impl Session {
             );
         };
         // Whatever is wrong is said before the guest starts.
-        let kernel = args.kernel.as_deref().map(Kernel::read).transpose()?;
+        let kernel = args.kernel.as_deref();
+        let kernel = kernel.map(|path| Kernel::read(path, arch)).transpose()?;
         let engine = Engine::prepare(&args, arch, vcpus)?;
         Ok(Session {
             active: args.whole,
             output: Output::new(args.model.as_deref(), vcpus),
             arch,
-            registers: None,
+            cpu: None,
             current: None,
             kernel,
             cores: (0..vcpus).map(|_| Core::default()).collect(),
@@ -92,15 +93,15 @@ impl Session {
             none => none.insert(CurrentCpu::new(self.cores.len())?),
         };
         current.learn(index)?;
-        if self.registers.is_some() {
+        if self.cpu.is_some() {
             return Ok(());
         }
-        self.registers = Some(Registers::find(self.arch)?);
+        self.cpu = Some(Box::new(Registers::find(self.arch)?));
         let ram = Ram::find(&self.args.ram, self.arch.layout)?;
         self.ram = Some(ram);
         self.engine.start(ram)?;
         if self.args.check {
-            self.checker = Some(Checker::new(self.arch, ram)?);
+            self.checker = Some(Checker::new(self.arch, ram));
         }
         Ok(())
     }
@@ -131,10 +132,10 @@ impl Session {
 
     /// What is to be watched about an instruction.
     pub fn event(&self, vaddr: u64, bytes: &[u8]) -> Option<Event> {
-        if self.kernel.as_ref().is_some_and(|k| k.page_fault == vaddr) {
-            return Some(Event::PageFault);
+        match self.kernel.as_ref().and_then(|kernel| kernel.fault(vaddr)) {
+            Some(entry) => Some(Event::PageFault(entry)),
+            None => (self.arch.decode)(bytes).map(Event::Op),
         }
-        (self.arch.decode)(bytes).map(Event::Op)
     }
 
     /// A block is executed.
@@ -193,10 +194,10 @@ impl Session {
     #[cold]
     fn turn(&mut self, vcpu: usize, kernel: bool) {
         // Early in its life a kernel runs at low addresses too: only the processor knows.
-        let (register, bits, set) = self.arch.user_mode;
+        let mode = &self.arch.user_mode;
         let user = !kernel
-            && match &self.registers {
-                Some(registers) => registers.named(register) & bits == set,
+            && match &self.cpu {
+                Some(cpu) => cpu.named(mode.register) & mode.mask == mode.value,
                 None => true,
             };
         if user {
@@ -221,7 +222,7 @@ impl Session {
     /// ran at a low address before it ran in its own half.
     #[cold]
     fn place(&mut self, vcpu: usize, block: &mut Block) {
-        let Some(registers) = &self.registers else {
+        let Some(cpu) = &self.cpu else {
             return;
         };
         block.space = self.cores[vcpu].space;
@@ -229,7 +230,7 @@ impl Session {
             return;
         }
         // At a block's part in a second page the counter may still be at the block's beginning.
-        let pc = registers.named(self.arch.pc);
+        let pc = cpu.named(self.arch.pc);
         let in_page = pc & !0xfff | block.vaddr & 0xfff;
         block.vaddr = if in_page < pc {
             in_page.wrapping_add(0x1000)
@@ -260,18 +261,17 @@ impl Session {
 
     /// Reads which process runs, while its own code does.
     fn identify(&mut self, vcpu: usize) {
-        let (Some(registers), Some(kernel), Some(area)) =
-            (&self.registers, &self.kernel, self.arch.kernel_area)
+        let (Some(cpu), Some(kernel), Some(linux)) = (&self.cpu, &self.kernel, &self.arch.linux)
         else {
             return;
         };
-        let area = registers.named(area);
+        let area = cpu.named(linux.area);
         let mut task = [0; 8];
-        if area == 0 || !registers.memory(area.wrapping_add(kernel.current), &mut task) {
+        if area == 0 || !cpu.memory(area.wrapping_add(kernel.current), &mut task) {
             return;
         }
         let task = u64::from_le_bytes(task);
-        let Some(process) = kernel.process(task, |at, to| registers.memory(at, to)) else {
+        let Some(process) = kernel.process(task, |at, to| cpu.memory(at, to)) else {
             return;
         };
         let root = self.cores[vcpu].mmu.context.root;
@@ -303,7 +303,7 @@ impl Session {
     pub fn event_at(&mut self, site: &Site) {
         let vcpu = self.vcpu_now();
         match site.what {
-            Event::PageFault => self.page_fault(vcpu),
+            Event::PageFault(entry) => self.page_fault(vcpu, entry),
             Event::Op(Op::Return) => self.exception_return(vcpu),
             Event::Op(Op::Write { to, from }) => {
                 let value = self.general(from);
@@ -358,7 +358,7 @@ impl Session {
     }
 
     fn general(&self, number: u8) -> u64 {
-        self.registers.as_ref().map_or(0, |r| r.general(number))
+        self.cpu.as_ref().map_or(0, |cpu| cpu.general(number))
     }
 
     /// A system register gets a new value.
@@ -386,40 +386,32 @@ impl Session {
     }
 
     /// The processor has entered the kernel's page fault handler.
-    fn page_fault(&mut self, vcpu: usize) {
-        let Some(registers) = &self.registers else {
+    fn page_fault(&mut self, vcpu: usize, entry: &FaultEntry) {
+        let Some(cpu) = &self.cpu else {
             return;
         };
         self.output.page_faults += 1;
         if !self.active {
             return;
         }
-        let stack = registers.named(self.arch.stack);
-        let vaddr = registers.named("cr2");
-        // The error code is on top: bit 1 a write, bit 4 a fetch (Intel SDM volume 3, 4.7).
-        let mut code = [0; 8];
-        registers.memory(stack, &mut code);
-        let kind = match (code[0] & 16 != 0, code[0] & 2 != 0) {
-            (true, _) => AccessKind::Fetch,
-            (false, true) => AccessKind::Write,
-            (false, false) => AccessKind::Read,
-        };
-        self.cores[vcpu].faults.push(stack);
+        let (kind, vaddr) = (entry.read)(&**cpu);
+        self.cores[vcpu].faults.push(cpu.named(self.arch.stack));
         self.send(|engine| engine.fault(vcpu, kind, vaddr));
     }
 
-    /// An IRET is about to be executed; the fault whose frame it takes is handled.
+    /// A return from an exception is about to be executed; the fault whose frame it takes is
+    /// handled.
     fn exception_return(&mut self, vcpu: usize) {
         if self.cores[vcpu].faults.is_empty() {
             return;
         }
-        let Some(registers) = &self.registers else {
+        let (Some(cpu), Some(linux)) = (&self.cpu, &self.arch.linux) else {
             return;
         };
-        // The handler has taken the error code off. Stacks grow down.
-        let frame = registers.named(self.arch.stack);
+        // Stacks grow down.
+        let frame = cpu.named(self.arch.stack);
         while let Some(&stack) = self.cores[vcpu].faults.last() {
-            if stack.wrapping_add(8) > frame {
+            if stack.wrapping_add(linux.taken_off) > frame {
                 break;
             }
             self.cores[vcpu].faults.pop();

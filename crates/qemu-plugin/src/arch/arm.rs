@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! 32-bit ARM.
 
-use super::op::{Op, Scope, SystemRegister};
+use super::op::{Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Arch, Walk};
+use super::{Arch, UserMode, Walk};
 use crate::mark::CODES;
-use crate::ram::Layout;
-use translation::Context;
+use crate::ram::{Layout, Ram};
+use translation::{Context, GuestMemory};
 
 /// What QEMU's machine has.
 pub static ARCH: Arch = Arch {
@@ -20,13 +20,18 @@ pub static ARCH: Arch = Arch {
     mark_argument: 0,
     system: &["cpsr"],
     // The mode is User, 0b10000.
-    user_mode: ("cpsr", 0xf, 0),
-    kernel_area: None,
+    user_mode: UserMode {
+        register: "cpsr",
+        mask: 0xf,
+        value: 0,
+    },
+    linux: None,
     page_tables: "armv7-short",
+    walk: walk::<Ram>,
     layout: VIRT,
     // PAGE_OFFSET of a kernel with the usual 3:1 split.
     kernel: 0xc000_0000,
-    decode: a32,
+    decode: |bytes| WORDS.decode(bytes),
 };
 
 /// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
@@ -119,11 +124,6 @@ const WORDS: Words = Words {
 
 /// HINT #0x80 and above, executed always.
 const A32_HINT: u32 = 0xe320_f080;
-/// ARMv7: what `bytes`, one instruction, means.
-fn a32(bytes: &[u8]) -> Option<Op> {
-    WORDS.decode(bytes)
-}
-
 /// The code of an ARMv7 mark.
 fn from_a32(word: u32) -> Option<u16> {
     let code = word.wrapping_sub(A32_HINT);
@@ -131,7 +131,7 @@ fn from_a32(word: u32) -> Option<u16> {
 }
 
 /// Walks ARMv7's short descriptors (Arm ARM, B3.5).
-pub fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -> Walk {
+fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
     let mut walk = Walk {
         entries: Vec::new(),
         paddr: None,
@@ -142,13 +142,17 @@ pub fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -
         false => context.root & !((1 << (14 - split)) - 1),
     };
     let at = root + (vaddr >> 20) * 4;
-    let Some(first) = read(at) else { return walk };
+    let Some(first) = memory.read_u32(at) else {
+        return walk;
+    };
     walk.entries.push((at, first.into()));
     let first = u64::from(first);
     let (entry, shift) = match (first & 3, first >> 18 & 1) {
         (1, _) => {
             let at = (first & 0xffff_fc00) + (vaddr >> 12 & 255) * 4;
-            let Some(second) = read(at) else { return walk };
+            let Some(second) = memory.read_u32(at) else {
+                return walk;
+            };
             walk.entries.push((at, second.into()));
             match second & 3 {
                 0 => return walk,
@@ -167,12 +171,13 @@ pub fn armv7(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u32>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::Reach;
+    use super::super::op::{Op, Reach};
+    use super::super::tests::compare;
     use super::*;
 
     #[test]
     fn instructions_are_told_by_their_bits() {
-        let a32 = |word: u32| a32(&word.to_le_bytes());
+        let a32 = |word: u32| WORDS.decode(&word.to_le_bytes());
         let write = |to, from| Some(Op::Write { to, from });
         // mcr p15,0,r2,c2,c0,0; mcr p15,0,r1,c13,c0,1; mcr p15,0,r3,c3,c0,0; mrc of the first
         assert_eq!(a32(0xee02_2f10), write(&TTBR0, 2));
@@ -207,10 +212,32 @@ mod tests {
     fn marks_are_no_operations_with_a_number() {
         for code in 0..CODES {
             let mark = A32_HINT | code;
-            assert_eq!(a32(&mark.to_le_bytes()), Some(Op::Mark(code as u16)));
+            assert_eq!(
+                WORDS.decode(&mark.to_le_bytes()),
+                Some(Op::Mark(code as u16))
+            );
         }
         // dbg, nop
         assert_eq!(from_a32(0xe320_f0f5), None);
         assert_eq!(from_a32(0xe320_f000), None);
+    }
+
+    #[test]
+    fn the_walk_agrees_with_the_models_on_random_tables() {
+        /// Bits of two entries that leave addresses within a megabyte.
+        const SHORT: u64 = 0x000f_ffff_000f_ffff;
+        for split in [0, 1, 3] {
+            let context = Context {
+                paging: true,
+                root: 0x4000,
+                root_high: 0x8000,
+                split,
+                ..Context::default()
+            };
+            let word = |dice: u64| dice & 0xffff_ffff;
+            compare("armv7-short", &context, SHORT, word, |memory, vaddr| {
+                walk(&context, vaddr, memory)
+            });
+        }
     }
 }

@@ -2,11 +2,12 @@
 //! AArch64.
 
 use super::arm::VIRT;
-use super::op::{Op, Scope, SystemRegister};
+use super::op::{Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
-use super::{Arch, Walk};
+use super::{Arch, UserMode, Walk};
 use crate::mark::CODES;
-use translation::Context;
+use crate::ram::Ram;
+use translation::{Context, GuestMemory};
 
 /// What QEMU's machine has.
 pub static ARCH: Arch = Arch {
@@ -21,12 +22,17 @@ pub static ARCH: Arch = Arch {
     mark_argument: 0,
     system: &["cpsr"],
     // PSTATE's EL and SP: EL0t.
-    user_mode: ("cpsr", 0xf, 0),
-    kernel_area: None,
+    user_mode: UserMode {
+        register: "cpsr",
+        mask: 0xf,
+        value: 0,
+    },
+    linux: None,
     page_tables: "armv8-4k",
+    walk: walk::<Ram>,
     layout: VIRT,
     kernel: 1 << 63,
-    decode: a64,
+    decode: |bytes| WORDS.decode(bytes),
 };
 
 /// The bits of a root that are the table's address: bit 0 is CnP, the upper 16 the ASID.
@@ -115,11 +121,6 @@ const WORDS: Words = Words {
 
 /// HINT #0x60 and above.
 const A64_HINT: u32 = 0xd503_201f | 0x60 << 5;
-/// AArch64: what `bytes`, one instruction, means.
-fn a64(bytes: &[u8]) -> Option<Op> {
-    WORDS.decode(bytes)
-}
-
 /// The code of an AArch64 mark.
 fn from_a64(word: u32) -> Option<u16> {
     let code = word.wrapping_sub(A64_HINT) >> 5;
@@ -127,7 +128,7 @@ fn from_a64(word: u32) -> Option<u16> {
 }
 
 /// Walks ARMv8's tables of the 4 KB granule (Arm ARM, D8.3).
-pub fn armv8(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -> Walk {
+fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
     const TABLE: u64 = 0x0000_ffff_ffff_f000;
     let mut walk = Walk {
         entries: Vec::new(),
@@ -142,7 +143,9 @@ pub fn armv8(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -
     for level in (0..levels).rev() {
         let shift = 12 + 9 * level;
         let at = table + (vaddr >> shift & 511) * 8;
-        let Some(entry) = read(at) else { return walk };
+        let Some(entry) = memory.read_u64(at) else {
+            return walk;
+        };
         walk.entries.push((at, entry));
         let last = match (level, entry & 3) {
             (0, 3) | (1 | 2, 1) if entry & 1 << 10 != 0 => true,
@@ -161,12 +164,13 @@ pub fn armv8(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::{Mmu, Reach};
+    use super::super::op::{Mmu, Op, Reach};
+    use super::super::tests::{LONG, compare};
     use super::*;
 
     #[test]
     fn instructions_are_told_by_their_bits() {
-        let a64 = |word: u32| a64(&word.to_le_bytes());
+        let a64 = |word: u32| WORDS.decode(&word.to_le_bytes());
         // msr ttbr0_el1, x7; msr contextidr_el1, x1; eret; nop; mrs x7, ttbr0_el1
         let write = |to, from| Some(Op::Write { to, from });
         assert_eq!(a64(0xd518_2007), write(&TTBR0, 7));
@@ -229,7 +233,10 @@ mod tests {
     fn marks_are_no_operations_with_a_number() {
         for code in 0..CODES {
             let mark = A64_HINT | code << 5;
-            assert_eq!(a64(&mark.to_le_bytes()), Some(Op::Mark(code as u16)));
+            assert_eq!(
+                WORDS.decode(&mark.to_le_bytes()),
+                Some(Op::Mark(code as u16))
+            );
         }
         // yield, bti
         assert_eq!(from_a64(0xd503_203f), None);
@@ -252,5 +259,22 @@ mod tests {
         assert_eq!(write(&TCR, TCR_A1 | 16).levels, 4);
         assert_eq!(write(&TTBR0, 9 << 48 | 0x6000).asid, 7);
         assert_eq!(write(&TTBR1, 9 << 48 | 0x5000).asid, 9);
+    }
+
+    #[test]
+    fn the_walk_agrees_with_the_models_on_random_tables() {
+        for (levels, unused) in [(3, 25), (4, 16)] {
+            let context = Context {
+                paging: true,
+                root: 0x3000,
+                root_high: 0x8000,
+                levels,
+                ..Context::default()
+            };
+            let canonical = |dice: u64| ((dice as i64) << unused >> unused) as u64;
+            compare("armv8-4k", &context, LONG, canonical, |memory, vaddr| {
+                walk(&context, vaddr, memory)
+            });
+        }
     }
 }

@@ -2,11 +2,11 @@
 //! x86-64.
 
 use super::op::{Op, Operand, Reach, Scope, SystemRegister};
-use super::{Arch, Walk};
+use super::{Arch, Cpu, FaultEntry, Linux, UserMode, Walk};
 use crate::mark::CODES;
-use crate::ram::Layout;
+use crate::ram::{Layout, Ram};
 use std::mem::replace;
-use translation::{Context, Invalidation};
+use translation::{AccessKind, Context, GuestMemory, Invalidation};
 
 /// What QEMU's machine has.
 pub static ARCH: Arch = Arch {
@@ -19,14 +19,41 @@ pub static ARCH: Arch = Arch {
     stack: "rsp",
     mark_argument: 0,
     system: &["cr2", "cs", "k_gs_base"],
-    user_mode: ("cs", 3, 3),
-    // SWAPGS has exchanged them on the way out.
-    kernel_area: Some("k_gs_base"),
+    user_mode: UserMode {
+        register: "cs",
+        mask: 3,
+        value: 3,
+    },
+    linux: Some(Linux {
+        // SWAPGS has exchanged GS and this one on the way out.
+        area: "k_gs_base",
+        current: "pcpu_hot",
+        faults: &[FaultEntry {
+            symbol: "asm_exc_page_fault",
+            read: fault,
+        }],
+        // The error code.
+        taken_off: 8,
+    }),
     page_tables: "x86-64",
+    walk: walk::<Ram>,
     layout: MICROVM,
     kernel: 1 << 63,
-    decode: x86,
+    decode,
 };
+
+/// The fault whose error code is on top of the stack: bit 1 a write, bit 4 a fetch (Intel SDM
+/// volume 3, 4.7).
+fn fault(cpu: &dyn Cpu) -> (AccessKind, u64) {
+    let mut code = [0; 8];
+    cpu.memory(cpu.named("rsp"), &mut code);
+    let kind = match (code[0] & 16 != 0, code[0] & 2 != 0) {
+        (true, _) => AccessKind::Fetch,
+        (false, true) => AccessKind::Write,
+        (false, false) => AccessKind::Read,
+    };
+    (kind, cpu.named("cr2"))
+}
 
 /// CR0.PG.
 const CR0_PG: u64 = 1 << 31;
@@ -73,8 +100,7 @@ pub const MICROVM: Layout = Layout {
 
 /// "CO", in the upper half of the displacement.
 const X86_MAGIC: u32 = 0x434f;
-/// x86-64: what `bytes`, one instruction, means.
-fn x86(bytes: &[u8]) -> Option<Op> {
+fn decode(bytes: &[u8]) -> Option<Op> {
     let mut rest = bytes;
     let mut rex = 0u8;
     let mut segment = false;
@@ -171,7 +197,7 @@ fn from_x86(displacement: u32) -> Option<u16> {
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// Walks x86-64 page tables (Intel SDM volume 3, 4.5).
-pub fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) -> Walk {
+fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
     let mut walk = Walk {
         entries: Vec::new(),
         paddr: None,
@@ -181,7 +207,9 @@ pub fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) 
     for level in (0..levels).rev() {
         let shift = 12 + 9 * level;
         let at = table + (vaddr >> shift & 511) * 8;
-        let Some(entry) = read(at) else { return walk };
+        let Some(entry) = memory.read_u64(at) else {
+            return walk;
+        };
         walk.entries.push((at, entry));
         if entry & 1 == 0 {
             return walk;
@@ -199,25 +227,27 @@ pub fn x86_64(context: &Context, vaddr: u64, read: impl Fn(u64) -> Option<u64>) 
 #[cfg(test)]
 mod tests {
     use super::super::op::Mmu;
+    use super::super::tests::{LONG, compare};
+
     use super::*;
 
     #[test]
     fn control_registers_are_found_with_any_prefix() {
         let write = |to, from| Some(Op::Write { to, from });
         // mov %rax,%cr3; mov %r9,%cr3; mov %ecx,%cr0; mov %r8,%cr4 with a useless REX.W.
-        assert_eq!(x86(&[0x0f, 0x22, 0xd8]), write(&CR3, 0));
-        assert_eq!(x86(&[0x41, 0x0f, 0x22, 0xd9]), write(&CR3, 9));
-        assert_eq!(x86(&[0x0f, 0x22, 0xc1]), write(&CR0, 1));
-        assert_eq!(x86(&[0x49, 0x0f, 0x22, 0xe0]), write(&CR4, 8));
+        assert_eq!(decode(&[0x0f, 0x22, 0xd8]), write(&CR3, 0));
+        assert_eq!(decode(&[0x41, 0x0f, 0x22, 0xd9]), write(&CR3, 9));
+        assert_eq!(decode(&[0x0f, 0x22, 0xc1]), write(&CR0, 1));
+        assert_eq!(decode(&[0x49, 0x0f, 0x22, 0xe0]), write(&CR4, 8));
         // CR2 and CR8 do not concern translation, nor does reading CR3.
-        assert_eq!(x86(&[0x0f, 0x22, 0xd0]), None);
-        assert_eq!(x86(&[0x44, 0x0f, 0x22, 0xc0]), None);
-        assert_eq!(x86(&[0x0f, 0x20, 0xd8]), None);
+        assert_eq!(decode(&[0x0f, 0x22, 0xd0]), None);
+        assert_eq!(decode(&[0x44, 0x0f, 0x22, 0xc0]), None);
+        assert_eq!(decode(&[0x0f, 0x20, 0xd8]), None);
     }
 
     #[test]
     fn the_operand_of_invlpg_is_worked_out() {
-        let at = |bytes: &[u8]| match x86(bytes) {
+        let at = |bytes: &[u8]| match decode(bytes) {
             Some(Op::Invalidate {
                 scope: Scope::Page(operand),
                 reach: Reach::Core,
@@ -237,14 +267,14 @@ mod tests {
         assert_eq!(at(&[0x0f, 0x01, 0x3c, 0x24]), 0x5000);
         // Relative to GS: more is thrown away than asked for.
         let all = Some(invalidate(Scope::All));
-        assert_eq!(x86(&[0x65, 0x0f, 0x01, 0x38]), all);
+        assert_eq!(decode(&[0x65, 0x0f, 0x01, 0x38]), all);
         // swapgs has the same opcode and no memory operand.
-        assert_eq!(x86(&[0x0f, 0x01, 0xf8]), None);
+        assert_eq!(decode(&[0x0f, 0x01, 0xf8]), None);
     }
 
     #[test]
     fn returns_and_ordinary_instructions() {
-        assert_eq!(x86(&[0x48, 0xcf]), Some(Op::Return));
+        assert_eq!(decode(&[0x48, 0xcf]), Some(Op::Return));
         for bytes in [
             &[0x90][..],
             &[0xc3],
@@ -255,7 +285,7 @@ mod tests {
             &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
             &[0x0f, 0x1f, 0x44, 0, 0],
         ] {
-            assert_eq!(x86(bytes), None, "{bytes:x?}");
+            assert_eq!(decode(bytes), None, "{bytes:x?}");
         }
     }
 
@@ -268,7 +298,7 @@ mod tests {
         ] {
             // It cannot be read, so all is thrown away rather than the wrong page.
             let all = Some(invalidate(Scope::All));
-            assert_eq!(x86(bytes), all, "{bytes:x?}");
+            assert_eq!(decode(bytes), all, "{bytes:x?}");
         }
     }
 
@@ -284,7 +314,7 @@ mod tests {
     fn marks_are_no_operations_with_a_number() {
         for code in 0..CODES as u8 {
             let mark = [0x0f, 0x1f, 0x80, code, 0, 0x4f, 0x43];
-            assert_eq!(x86(&mark), Some(Op::Mark(code.into())));
+            assert_eq!(decode(&mark), Some(Op::Mark(code.into())));
         }
         // A compiler's long nop, another displacement, a code that is too large.
         assert_eq!(from_x86(0), None);
@@ -309,5 +339,41 @@ mod tests {
         assert_eq!((mmu.context.paging, mmu.context.levels), (true, 4));
         let _ = (CR4.write)(&mut mmu, CR4_LA57);
         assert_eq!((mmu.context.root, mmu.context.levels), (0x2000, 5));
+    }
+
+    #[test]
+    fn the_walk_agrees_with_the_models_on_random_tables() {
+        let context = Context {
+            paging: true,
+            root: 0x3000,
+            levels: 4,
+            ..Context::default()
+        };
+        let canonical = |dice: u64| ((dice as i64) << 16 >> 16) as u64;
+        compare("x86-64", &context, LONG, canonical, |memory, vaddr| {
+            walk(&context, vaddr, memory)
+        });
+    }
+
+    #[test]
+    fn the_error_code_says_what_faulted() {
+        struct Stopped(u64);
+        impl Cpu for Stopped {
+            fn general(&self, _: u8) -> u64 {
+                0
+            }
+            fn named(&self, name: &str) -> u64 {
+                if name == "cr2" { 0x7000 } else { 0x100 }
+            }
+            fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
+                assert_eq!(vaddr, 0x100);
+                to.copy_from_slice(&self.0.to_le_bytes());
+                true
+            }
+        }
+        // Not present and by user code: read, write, fetch.
+        assert_eq!(fault(&Stopped(4)), (AccessKind::Read, 0x7000));
+        assert_eq!(fault(&Stopped(6)), (AccessKind::Write, 0x7000));
+        assert_eq!(fault(&Stopped(0x14)), (AccessKind::Fetch, 0x7000));
     }
 }
