@@ -8,6 +8,7 @@ pub mod arch;
 pub mod args;
 pub mod block;
 pub mod check;
+pub mod cores;
 pub mod engine;
 #[allow(missing_docs)]
 pub mod ffi;

@@ -2,34 +2,22 @@
 //! A run of the guest: what each core translates by, which process it runs, what it is told by
 //! marks, and the sink that all of it goes to.
 
+mod events;
+
 use crate::api::{CurrentCpu, Registers};
-use crate::arch::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
-use crate::arch::{Arch, Cpu, FaultEntry, list};
+use crate::arch::{Arch, Cpu, list};
 use crate::args::Args;
-use crate::block::{Block, Event, Site};
+use crate::block::{Block, Event};
 use crate::check::Checker;
+use crate::cores::Cores;
 use crate::engine::Engine;
 use crate::kernel::Kernel;
-use crate::mark::Mark;
 use crate::output::Output;
 use crate::processes::Processes;
 use crate::ram::Ram;
 use crate::regions::Regions;
 use anyhow::{Context as _, Result, bail};
-use std::collections::HashMap;
-use translation::{AccessKind, Invalidation, Privilege, Sink};
-
-/// One core.
-#[derive(Debug, Default)]
-struct Core {
-    mmu: Mmu,
-    /// Names the address space as it is now, see [`Session::renew`].
-    space: u64,
-    /// The process is read when code of its own runs next: the kernel sets the root first.
-    ask: bool,
-    /// Stack pointers at the entry of the page faults under way, the innermost last.
-    faults: Vec<u64>,
-}
+use translation::{AccessKind, Privilege, Sink};
 
 /// A run.
 pub struct Session {
@@ -38,14 +26,11 @@ pub struct Session {
     cpu: Option<Box<dyn Cpu>>,
     current: Option<CurrentCpu>,
     kernel: Option<Kernel>,
-    cores: Vec<Core>,
+    cores: Cores,
     ram: Option<Ram>,
     engine: Engine,
     checker: Option<Checker>,
     processes: Processes,
-    /// The name of each root's address space.
-    spaces: HashMap<u64, u64>,
-    next_space: u64,
     regions: Regions,
     /// The instruction at which the next census is due.
     census: u64,
@@ -73,13 +58,11 @@ impl Session {
             cpu: None,
             current: None,
             kernel,
-            cores: (0..vcpus).map(|_| Core::default()).collect(),
+            cores: Cores::new(vcpus),
             ram: None,
             engine,
             checker: None,
             processes: Processes::default(),
-            spaces: HashMap::new(),
-            next_space: 1,
             regions: Regions::default(),
             census: u64::MAX,
             args,
@@ -90,7 +73,7 @@ impl Session {
     pub fn vcpu(&mut self, index: usize) -> Result<()> {
         let current = match &mut self.current {
             Some(current) => current,
-            none => none.insert(CurrentCpu::new(self.cores.len())?),
+            none => none.insert(CurrentCpu::new(self.cores.count())?),
         };
         current.learn(index)?;
         if self.cpu.is_some() {
@@ -240,25 +223,6 @@ impl Session {
         block.kernel = block.vaddr >= self.arch.kernel;
     }
 
-    /// The address space of `root` has changed: what was at an address in it may be elsewhere.
-    fn renew(&mut self, root: u64) {
-        self.next_space += 1;
-        self.spaces.insert(root, self.next_space);
-        for core in &mut self.cores {
-            if core.mmu.context.root == root {
-                core.space = self.next_space;
-            }
-        }
-    }
-
-    /// The same for every address space.
-    fn renew_all(&mut self) {
-        self.spaces.clear();
-        for core in 0..self.cores.len() {
-            self.renew(self.cores[core].mmu.context.root);
-        }
-    }
-
     /// Reads which process runs, while its own code does.
     fn identify(&mut self, vcpu: usize) {
         let (Some(cpu), Some(kernel), Some(linux)) = (&self.cpu, &self.kernel, &self.arch.linux)
@@ -276,7 +240,7 @@ impl Session {
         };
         let root = self.cores[vcpu].mmu.context.root;
         if let Some(identity) = self.processes.seen(root, process) {
-            self.renew(root);
+            self.cores.renew(root);
             self.send(|engine| engine.set_identity(root, identity));
         }
     }
@@ -299,161 +263,6 @@ impl Session {
         }
     }
 
-    /// A watched instruction is about to be executed.
-    pub fn event_at(&mut self, site: &Site) {
-        let vcpu = self.vcpu_now();
-        match site.what {
-            Event::PageFault(entry) => self.page_fault(vcpu, entry),
-            Event::Op(Op::Return) => self.exception_return(vcpu),
-            Event::Op(Op::Write { to, from }) => {
-                let value = self.general(from);
-                self.write(vcpu, to, value);
-            }
-            Event::Op(Op::Invalidate { scope, reach }) => {
-                self.invalidate(vcpu, scope, reach, site.next);
-            }
-            Event::Op(Op::Mark(code)) => {
-                let argument = self.general(self.arch.mark_argument);
-                match Mark::from_code(code) {
-                    Some(mark) => self.mark(vcpu, mark, argument),
-                    None => self.output.unknown_marks += 1,
-                }
-            }
-        }
-    }
-
-    /// Entries are dropped; `next` is the address of the next instruction.
-    fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, next: u64) {
-        let address = |operand: Operand| operand.address(next, |number| self.general(number));
-        let (what, page) = match scope {
-            Scope::Page(operand) => {
-                let vaddr = address(operand);
-                (Invalidation::Page { vaddr }, Some(vaddr))
-            }
-            Scope::PageAllSpaces(operand) => {
-                let vaddr = address(operand);
-                (Invalidation::PageAllSpaces { vaddr }, Some(vaddr))
-            }
-            Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
-            Scope::All => (Invalidation::All, None),
-        };
-        // What the kernel has at an address is the same in every space.
-        let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
-        match reach {
-            Reach::Core => {
-                if user {
-                    self.renew(self.cores[vcpu].mmu.context.root);
-                }
-                self.send(|engine| engine.invalidate(vcpu, what));
-            }
-            Reach::Machine => {
-                if user {
-                    self.renew_all();
-                }
-                for core in 0..self.cores.len() {
-                    self.send(|engine| engine.invalidate(core, what));
-                }
-            }
-        }
-    }
-
-    fn general(&self, number: u8) -> u64 {
-        self.cpu.as_ref().map_or(0, |cpu| cpu.general(number))
-    }
-
-    /// A system register gets a new value.
-    fn write(&mut self, vcpu: usize, register: &SystemRegister, value: u64) {
-        let mmu = &mut self.cores[vcpu].mmu;
-        let before = mmu.context;
-        let flush = (register.write)(mmu, value);
-        let context = self.cores[vcpu].mmu.context;
-        if context.root != before.root {
-            // Another process runs; what its predecessor was about is its own when it is back.
-            self.close_faults(vcpu);
-            self.cores[vcpu].ask = true;
-            match self.spaces.get(&context.root) {
-                Some(&space) => self.cores[vcpu].space = space,
-                None => self.renew(context.root),
-            }
-        }
-        if context != before {
-            self.send_context(vcpu);
-        }
-        if let Some(what) = flush {
-            self.renew(context.root);
-            self.send(|engine| engine.invalidate(vcpu, what));
-        }
-    }
-
-    /// The processor has entered the kernel's page fault handler.
-    fn page_fault(&mut self, vcpu: usize, entry: &FaultEntry) {
-        let Some(cpu) = &self.cpu else {
-            return;
-        };
-        self.output.page_faults += 1;
-        if !self.active {
-            return;
-        }
-        let (kind, vaddr) = (entry.read)(&**cpu);
-        self.cores[vcpu].faults.push(cpu.named(self.arch.stack));
-        self.send(|engine| engine.fault(vcpu, kind, vaddr));
-    }
-
-    /// A return from an exception is about to be executed; the fault whose frame it takes is
-    /// handled.
-    fn exception_return(&mut self, vcpu: usize) {
-        if self.cores[vcpu].faults.is_empty() {
-            return;
-        }
-        let (Some(cpu), Some(linux)) = (&self.cpu, &self.arch.linux) else {
-            return;
-        };
-        // Stacks grow down.
-        let frame = cpu.named(self.arch.stack);
-        while let Some(&stack) = self.cores[vcpu].faults.last() {
-            if stack.wrapping_add(linux.taken_off) > frame {
-                break;
-            }
-            self.cores[vcpu].faults.pop();
-            self.send(|engine| engine.fault_done(vcpu));
-        }
-    }
-
-    fn mark(&mut self, vcpu: usize, mark: Mark, argument: u64) {
-        use translation::Mark as Told;
-        match mark {
-            Mark::Warm => self.activate(),
-            Mark::Step => self.regions.step(argument),
-            Mark::Start => {
-                self.activate();
-                self.engine.mark(vcpu, Told::Start);
-                let instructions = self.output.instructions;
-                self.regions.start(argument, instructions, &self.engine);
-                self.census = self.regions.next_census();
-            }
-            Mark::Stop => {
-                self.send(|engine| engine.mark(vcpu, Told::Stop));
-                let part = self.regions.stop(self.output.instructions, &self.engine);
-                self.output.regions.extend(part);
-                self.census = u64::MAX;
-            }
-            Mark::Begin => {
-                self.send(|engine| engine.mark(vcpu, Told::RequestBegin { id: argument }));
-                self.regions.begin(argument, vcpu, &self.engine);
-            }
-            Mark::End => {
-                self.send(|engine| engine.mark(vcpu, Told::RequestEnd { id: argument }));
-                let part = self.regions.end(argument, vcpu, &self.engine);
-                self.output.requests.extend(part);
-            }
-            Mark::Cohort => {
-                let root = self.cores[vcpu].mmu.context.root;
-                let identity = self.processes.join(root, argument as u32);
-                self.send(|engine| engine.set_identity(root, identity));
-            }
-        }
-    }
-
     /// From here on the engine is told everything; first what it has missed.
     fn activate(&mut self) {
         if std::mem::replace(&mut self.active, true) {
@@ -462,7 +271,8 @@ impl Session {
         for (root, identity) in self.processes.identities() {
             self.engine.set_identity(root, identity);
         }
-        for (number, core) in self.cores.iter_mut().enumerate() {
+        for number in 0..self.cores.count() {
+            let core = &mut self.cores[number];
             // Nobody has asked which process it runs.
             core.ask = true;
             self.engine.set_context(number, core.mmu.context);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a watched instruction does when it is executed.
+
+use super::Session;
+use crate::arch::FaultEntry;
+use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
+use crate::block::{Event, Site};
+use crate::mark::Mark;
+use translation::{Invalidation, Sink};
+
+impl Session {
+    /// A watched instruction is about to be executed.
+    pub fn event_at(&mut self, site: &Site) {
+        let vcpu = self.vcpu_now();
+        match site.what {
+            Event::PageFault(entry) => self.page_fault(vcpu, entry),
+            Event::Op(Op::Return) => self.exception_return(vcpu),
+            Event::Op(Op::Write { to, from }) => {
+                let value = self.general(from);
+                self.write(vcpu, to, value);
+            }
+            Event::Op(Op::Invalidate { scope, reach }) => {
+                self.invalidate(vcpu, scope, reach, site.next);
+            }
+            Event::Op(Op::Mark(code)) => {
+                let argument = self.general(self.arch.mark_argument);
+                match Mark::from_code(code) {
+                    Some(mark) => self.mark(vcpu, mark, argument),
+                    None => self.output.unknown_marks += 1,
+                }
+            }
+        }
+    }
+
+    /// Entries are dropped; `next` is the address of the next instruction.
+    fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, next: u64) {
+        let address = |operand: Operand| operand.address(next, |number| self.general(number));
+        let (what, page) = match scope {
+            Scope::Page(operand) => {
+                let vaddr = address(operand);
+                (Invalidation::Page { vaddr }, Some(vaddr))
+            }
+            Scope::PageAllSpaces(operand) => {
+                let vaddr = address(operand);
+                (Invalidation::PageAllSpaces { vaddr }, Some(vaddr))
+            }
+            Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
+            Scope::All => (Invalidation::All, None),
+        };
+        // What the kernel has at an address is the same in every space.
+        let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
+        match reach {
+            Reach::Core => {
+                if user {
+                    let root = self.cores[vcpu].mmu.context.root;
+                    self.cores.renew(root);
+                }
+                self.send(|engine| engine.invalidate(vcpu, what));
+            }
+            Reach::Machine => {
+                if user {
+                    self.cores.renew_all();
+                }
+                for core in 0..self.cores.count() {
+                    self.send(|engine| engine.invalidate(core, what));
+                }
+            }
+        }
+    }
+
+    fn general(&self, number: u8) -> u64 {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.general(number))
+    }
+
+    /// A system register gets a new value.
+    fn write(&mut self, vcpu: usize, register: &SystemRegister, value: u64) {
+        let mmu = &mut self.cores[vcpu].mmu;
+        let before = mmu.context;
+        let flush = (register.write)(mmu, value);
+        let context = self.cores[vcpu].mmu.context;
+        if context.root != before.root {
+            // Another process runs; what its predecessor was about is its own when it is back.
+            self.close_faults(vcpu);
+            self.cores[vcpu].ask = true;
+            self.cores.enter(vcpu);
+        }
+        if context != before {
+            self.send_context(vcpu);
+        }
+        if let Some(what) = flush {
+            self.cores.renew(context.root);
+            self.send(|engine| engine.invalidate(vcpu, what));
+        }
+    }
+
+    /// The processor has entered the kernel's page fault handler.
+    fn page_fault(&mut self, vcpu: usize, entry: &FaultEntry) {
+        let Some(cpu) = &self.cpu else {
+            return;
+        };
+        self.output.page_faults += 1;
+        if !self.active {
+            return;
+        }
+        let (kind, vaddr) = (entry.read)(&**cpu);
+        self.cores[vcpu].faults.push(cpu.named(self.arch.stack));
+        self.send(|engine| engine.fault(vcpu, kind, vaddr));
+    }
+
+    /// A return from an exception is about to be executed; the fault whose frame it takes is
+    /// handled.
+    fn exception_return(&mut self, vcpu: usize) {
+        if self.cores[vcpu].faults.is_empty() {
+            return;
+        }
+        let (Some(cpu), Some(linux)) = (&self.cpu, &self.arch.linux) else {
+            return;
+        };
+        // Stacks grow down.
+        let frame = cpu.named(self.arch.stack);
+        while let Some(&stack) = self.cores[vcpu].faults.last() {
+            if stack.wrapping_add(linux.taken_off) > frame {
+                break;
+            }
+            self.cores[vcpu].faults.pop();
+            self.send(|engine| engine.fault_done(vcpu));
+        }
+    }
+
+    fn mark(&mut self, vcpu: usize, mark: Mark, argument: u64) {
+        use translation::Mark as Told;
+        match mark {
+            Mark::Warm => self.activate(),
+            Mark::Step => self.regions.step(argument),
+            Mark::Start => {
+                self.activate();
+                self.engine.mark(vcpu, Told::Start);
+                let instructions = self.output.instructions;
+                self.regions.start(argument, instructions, &self.engine);
+                self.census = self.regions.next_census();
+            }
+            Mark::Stop => {
+                self.send(|engine| engine.mark(vcpu, Told::Stop));
+                let part = self.regions.stop(self.output.instructions, &self.engine);
+                self.output.regions.extend(part);
+                self.census = u64::MAX;
+            }
+            Mark::Begin => {
+                self.send(|engine| engine.mark(vcpu, Told::RequestBegin { id: argument }));
+                self.regions.begin(argument, vcpu, &self.engine);
+            }
+            Mark::End => {
+                self.send(|engine| engine.mark(vcpu, Told::RequestEnd { id: argument }));
+                let part = self.regions.end(argument, vcpu, &self.engine);
+                self.output.requests.extend(part);
+            }
+            Mark::Cohort => {
+                let root = self.cores[vcpu].mmu.context.root;
+                let identity = self.processes.join(root, argument as u32);
+                self.send(|engine| engine.set_identity(root, identity));
+            }
+        }
+    }
+}
