@@ -5,6 +5,7 @@
 //! QEMU runs all vCPUs on one thread (`-accel tcg,thread=single`), so there is one session and no
 //! lock. That is checked: a second thread ends QEMU with a sentence.
 
+use crate::arch::list;
 use crate::args::Args;
 use crate::block::{Block, Site};
 use crate::ffi;
@@ -90,8 +91,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
         (info, target, args)
     };
     let made = if info.system_emulation {
-        Args::parse(args.iter().map(String::as_str))
-            .and_then(|args| Session::new(args, &target, info.max_vcpus.max(1) as usize))
+        Args::parse(args.iter().map(String::as_str)).and_then(|args| {
+            Session::new(args, list::find(&target)?, info.max_vcpus.max(1) as usize)
+        })
     } else {
         Err(anyhow::anyhow!(
             "it is for whole machines, not for one program"

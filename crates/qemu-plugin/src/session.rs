@@ -3,9 +3,11 @@
 //! marks, and the sink that all of it goes to.
 
 mod events;
+#[cfg(test)]
+mod tests;
 
 use crate::api::{CurrentCpu, Registers};
-use crate::arch::{Arch, Cpu, list};
+use crate::arch::{Arch, Cpu};
 use crate::args::Args;
 use crate::block::{Block, Event};
 use crate::check::Checker;
@@ -16,7 +18,7 @@ use crate::output::Output;
 use crate::processes::Processes;
 use crate::ram::Ram;
 use crate::regions::Regions;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use translation::{AccessKind, Privilege, Sink};
 
 /// A run.
@@ -39,14 +41,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Prepares a run on `vcpus` cores of QEMU's target `name`.
-    pub fn new(args: Args, name: &str, vcpus: usize) -> Result<Self> {
-        let Some(arch) = list::find(name) else {
-            bail!(
-                "there is no description of QEMU's target {name}; there are {}",
-                list::names()
-            );
-        };
+    /// Prepares a run on `vcpus` cores.
+    pub fn new(args: Args, arch: &'static Arch, vcpus: usize) -> Result<Self> {
         // Whatever is wrong is said before the guest starts.
         let kernel = args.kernel.as_deref();
         let kernel = kernel.map(|path| Kernel::read(path, arch)).transpose()?;

@@ -2,19 +2,21 @@
 //! The architectures there are: one file and one line here for each.
 
 use super::{Arch, arm, arm64, x86};
+use anyhow::{Context, Result};
 
 /// All of them.
 static ALL: &[&Arch] = &[&x86::ARCH, &arm64::ARCH, &arm::ARCH];
 
-/// The machine that QEMU calls `name`.
-pub fn find(name: &str) -> Option<&'static Arch> {
-    ALL.iter().copied().find(|arch| arch.name == name)
-}
-
-/// The names of all of them.
-pub fn names() -> String {
-    let names: Vec<_> = ALL.iter().map(|arch| arch.name).collect();
-    names.join(", ")
+/// What QEMU calls `name`.
+pub fn find(name: &str) -> Result<&'static Arch> {
+    let found = ALL.iter().copied().find(|arch| arch.name == name);
+    found.with_context(|| {
+        let names: Vec<_> = ALL.iter().map(|arch| arch.name).collect();
+        format!(
+            "there is no description of QEMU's target {name}; there are {}",
+            names.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod tests {
     #[test]
     fn every_architecture_is_whole() {
         for arch in ALL {
-            assert_eq!(find(arch.name).map(|t| t.name), Some(arch.name));
+            assert_eq!(find(arch.name).unwrap().name, arch.name);
             assert!(arch.general.len() >= 16, "{}", arch.name);
             assert!(usize::from(arch.mark_argument) < arch.general.len());
             // Any machine takes this guest's tables.
@@ -44,7 +46,7 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), arch.general.len(), "{}", arch.name);
         }
-        assert!(find("sparc").is_none());
-        assert_eq!(names(), "x86_64, aarch64, arm");
+        let error = find("sparc").unwrap_err().to_string();
+        assert!(error.contains("x86_64, aarch64, arm"), "{error}");
     }
 }

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A run on an architecture that nothing but this file knows.
+
+use super::*;
+use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
+use crate::arch::{FaultEntry, Linux, UserMode, Walk};
+use crate::block::Site;
+use crate::ram::Layout;
+use std::cell::Cell;
+use std::rc::Rc;
+use translation::Context;
+
+static ROOT: SystemRegister = SystemRegister {
+    name: "root",
+    write: |mmu, value| {
+        mmu.context.root = value;
+        mmu.context.paging = true;
+        None
+    },
+};
+
+static MADE_UP: Arch = Arch {
+    name: "made-up",
+    general: &["a", "b"],
+    pc: "pc",
+    stack: "stack",
+    mark_argument: 1,
+    system: &["mode", "area"],
+    user_mode: UserMode {
+        register: "mode",
+        mask: 6,
+        value: 4,
+    },
+    linux: Some(Linux {
+        area: "area",
+        current: "running",
+        faults: &[FaultEntry {
+            symbol: "fault",
+            read: |cpu| (AccessKind::Write, cpu.named("at")),
+        }],
+        taken_off: 16,
+    }),
+    page_tables: "made-up",
+    // Every page lies a megabyte higher in memory.
+    walk: |_, vaddr, _| Walk {
+        entries: Vec::new(),
+        paddr: Some(vaddr + 0x10_0000),
+    },
+    layout: Layout {
+        base: 0,
+        low: u64::MAX,
+        high: 0,
+    },
+    kernel: 1 << 40,
+    decode: |bytes| match *bytes {
+        [1, from] => Some(Op::Write { to: &ROOT, from }),
+        [2, register] => Some(Op::Invalidate {
+            scope: Scope::PageAllSpaces(Operand::Page {
+                register,
+                shift: 0,
+                mask: !0xfff,
+            }),
+            reach: Reach::Machine,
+        }),
+        [3] => Some(Op::Return),
+        [4, code] => Some(Op::Mark(code.into())),
+        _ => None,
+    },
+};
+
+/// Registers by name; memory that holds the running task and nothing else.
+#[derive(Default)]
+struct Registers {
+    general: [Cell<u64>; 2],
+    stack: Cell<u64>,
+}
+
+impl Cpu for Rc<Registers> {
+    fn general(&self, number: u8) -> u64 {
+        self.general[usize::from(number)].get()
+    }
+
+    fn named(&self, name: &str) -> u64 {
+        match name {
+            "pc" => 0x5000,
+            "stack" => self.stack.get(),
+            // Of the three low bits 6 tells the mode.
+            "mode" => 5,
+            "area" => 0x100_0000,
+            "at" => 0x7008,
+            _ => panic!("{name} is not listed"),
+        }
+    }
+
+    fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
+        let word: u64 = match vaddr {
+            // The pointer to the task; its process and thread group; its name.
+            0x100_0010 => 0x200_0000,
+            0x200_0038 => 300 << 32 | 301,
+            0x200_0080 => u64::from_le_bytes(*b"tester\0\0"),
+            _ => return false,
+        };
+        to.fill(0);
+        to[..8].copy_from_slice(&word.to_le_bytes());
+        true
+    }
+}
+
+fn session() -> (Session, Rc<Registers>) {
+    let args = Args {
+        check: true,
+        ..Args::default()
+    };
+    let mut session = Session::new(args, &MADE_UP, 2).unwrap();
+    let registers = Rc::new(Registers::default());
+    session.cpu = Some(Box::new(registers.clone()));
+    session.kernel = Some(Kernel {
+        faults: vec![(0x9000, &MADE_UP.linux.as_ref().unwrap().faults[0])],
+        current: 0x10,
+        comm: 0x80,
+        real_parent: 0x40,
+    });
+    session.checker = Some(Checker::new(&MADE_UP, Ram::over(&[], MADE_UP.layout)));
+    (session, registers)
+}
+
+/// Executes one instruction of the made-up architecture.
+fn execute(session: &mut Session, vaddr: u64, bytes: &[u8]) {
+    let what = session.event(vaddr, bytes).expect("it is watched");
+    session.event_at(&Site {
+        what,
+        next: vaddr + bytes.len() as u64,
+    });
+}
+
+#[test]
+fn an_architecture_needs_nothing_but_its_own_description() {
+    let (mut session, registers) = session();
+    assert!(session.event(0, &[7]).is_none());
+
+    // WHEN a root is written and the mark `warm` is passed THEN the core translates by that root.
+    registers.general[0].set(0x4000);
+    execute(&mut session, 0, &[1, 0]);
+    execute(&mut session, 2, &[4, 6]);
+    let context = Context {
+        paging: true,
+        root: 0x4000,
+        ..Context::default()
+    };
+    assert_eq!(session.cores[0].mmu.context, context);
+    assert!(session.active());
+
+    // WHEN user code runs that was translated at another address THEN it is where the program
+    // counter says, is checked by the architecture's walk, and its process is known.
+    let mut block = session.block(0x3000, 0);
+    block.paddr = Some(0x10_5000);
+    session.fetch(&mut block);
+    assert_eq!(block.vaddr, 0x5000);
+    let verdict = session.checker.as_ref().unwrap().verdict(&(0, Vec::new()));
+    assert_eq!((verdict.checked, verdict.wrong), (1, 0));
+    let [process] = &session.processes.list()[..] else {
+        panic!("{:?}", session.processes);
+    };
+    assert_eq!((process.process, process.name.as_str()), (300, "tester"));
+    assert_eq!(session.cores[0].mmu.context.privilege, Privilege::User);
+
+    // WHEN the fault's entry runs and a return takes its frame THEN it is over, and not before.
+    registers.stack.set(0x8000);
+    execute(&mut session, 0x9000, &[7]);
+    assert_eq!(session.output.page_faults, 1);
+    registers.stack.set(0x8008);
+    execute(&mut session, 0x9004, &[3]);
+    assert_eq!(session.cores[0].faults, [0x8000]);
+    registers.stack.set(0x8010);
+    execute(&mut session, 0x9008, &[3]);
+    assert!(session.cores[0].faults.is_empty());
+}
+
+#[test]
+fn an_invalidation_of_user_pages_on_every_core_renews_every_space() {
+    let (mut session, registers) = session();
+    for root in [0x4000, 0x6000] {
+        registers.general[0].set(root);
+        execute(&mut session, 0, &[1, 0]);
+    }
+    let spaces = |session: &Session| [0, 1].map(|core| session.cores[core].space);
+    let before = spaces(&session);
+    // The kernel's pages are where they were.
+    registers.general[1].set(MADE_UP.kernel);
+    execute(&mut session, 2, &[2, 1]);
+    assert_eq!(spaces(&session), before);
+    registers.general[1].set(0x1000);
+    execute(&mut session, 2, &[2, 1]);
+    let after = spaces(&session);
+    assert!(
+        before
+            .iter()
+            .zip(after)
+            .all(|(before, after)| *before != after)
+    );
+}
