@@ -53,7 +53,7 @@ pub struct GByteArray {
 /// `qemu_info_t`.
 #[repr(C)]
 pub struct Info {
-    /// The target's name, for instance `x86_64`.
+    /// The target's name, one of `qemu-system-*`.
     pub target_name: *const c_char,
     /// The oldest version of the interface that this QEMU takes.
     pub version_min: c_int,

@@ -135,7 +135,6 @@ fn offsets(bytes: &[u8], address: u64) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::list;
 
     fn task(canary: bool) -> (Vec<u8>, Kernel) {
         let mut bytes = vec![0u8; 256];
@@ -191,11 +190,13 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_kernel_is_refused() {
-        let linux = list::find("x86_64").unwrap().linux.as_ref().unwrap();
-        assert!(Kernel::parse(b"#!/bin/sh", linux).is_err());
-        let nowhere = Path::new("/nonexistent/vmlinux");
-        let error = Kernel::read(nowhere, list::find("arm").unwrap()).unwrap_err();
-        assert!(error.to_string().contains("leave it out"), "{error}");
+        static LINUX: Linux = Linux {
+            area: "area",
+            current: "running",
+            faults: &[],
+            taken_off: 0,
+        };
+        assert!(Kernel::parse(b"#!/bin/sh", &LINUX).is_err());
         assert!(offsets(&[0; 64], 1).is_err());
     }
 }

@@ -2,10 +2,7 @@
 //! Marks: instructions that do nothing, by which a program in the guest tells the model where it
 //! is. `guest/workloads/lib/mark.h` is the other side.
 //!
-//! On x86-64 a mark is the 7-byte `nopl 0x434f00NN(%rax)`: a no-operation on every processor, from
-//! user space too, which no compiler emits with that displacement. NN is the mark's code and RAX
-//! holds its argument. On ARM it is a hint that the architecture leaves unallocated and says to be
-//! a no-operation; R0 or X0 holds the argument.
+//! Each architecture has its own encoding of a mark's code and a register for its argument.
 
 /// A mark's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

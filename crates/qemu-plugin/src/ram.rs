@@ -139,8 +139,19 @@ fn mapping(maps: &str, file: &str) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::arm::VIRT;
-    use crate::arch::x86::MICROVM;
+
+    /// 3 GB from 0, the rest from 4 GB.
+    const SPLIT: Layout = Layout {
+        base: 0,
+        low: 0xc000_0000,
+        high: 1 << 32,
+    };
+    /// All of it from 1 GB.
+    const WHOLE: Layout = Layout {
+        base: 1 << 30,
+        low: u64::MAX,
+        high: 0,
+    };
 
     #[test]
     fn the_mapping_of_the_file_is_found_whatever_its_name() {
@@ -166,22 +177,22 @@ mod tests {
             (0xc000_0000, 1 << 32),
             (len - 1, (1 << 32) + len - 1 - 0xc000_0000),
         ] {
-            assert_eq!(MICROVM.physical(offset), physical);
-            assert_eq!(MICROVM.offset(physical, len), Some(offset));
+            assert_eq!(SPLIT.physical(offset), physical);
+            assert_eq!(SPLIT.offset(physical, len), Some(offset));
         }
-        assert_eq!(MICROVM.offset(0xc000_0000, len), None);
-        assert_eq!(MICROVM.offset(0xfee0_0000, len), None);
-        assert_eq!(MICROVM.offset((1 << 32) + (2 << 30), len), None);
+        assert_eq!(SPLIT.offset(0xc000_0000, len), None);
+        assert_eq!(SPLIT.offset(0xfee0_0000, len), None);
+        assert_eq!(SPLIT.offset((1 << 32) + (2 << 30), len), None);
         // A small machine has nothing above.
-        assert_eq!(MICROVM.offset(1 << 32, 1 << 30), None);
-        assert_eq!(VIRT.offset(1 << 30, 1 << 30), Some(0));
-        assert_eq!(VIRT.offset(0, 1 << 30), None);
+        assert_eq!(SPLIT.offset(1 << 32, 1 << 30), None);
+        assert_eq!(WHOLE.offset(1 << 30, 1 << 30), Some(0));
+        assert_eq!(WHOLE.offset(0, 1 << 30), None);
     }
 
     #[test]
     fn words_are_read_where_they_are() {
         let words: Vec<u64> = vec![0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
-        let ram = Ram::over(&words, MICROVM);
+        let ram = Ram::over(&words, SPLIT);
         assert_eq!(ram.read_u64(8), Some(words[1]));
         assert_eq!(ram.read_u32(4), Some(0x1111_2222));
         assert_eq!(ram.read_u32(8), Some(0x7777_8888));

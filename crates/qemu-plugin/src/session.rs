@@ -80,7 +80,7 @@ impl Session {
         self.ram = Some(ram);
         self.engine.start(ram)?;
         if self.args.check {
-            self.checker = Some(Checker::new(self.arch, ram));
+            self.checker = Some(Checker::new(self.arch.walk, ram));
         }
         Ok(())
     }

@@ -122,7 +122,8 @@ const WORDS: Words = Words {
     mark: from_a32,
 };
 
-/// HINT #0x80 and above, executed always.
+/// A mark is HINT #0x80 or above, executed always: unallocated, and a no-operation on every
+/// processor.
 const A32_HINT: u32 = 0xe320_f080;
 /// The code of an ARMv7 mark.
 fn from_a32(word: u32) -> Option<u16> {

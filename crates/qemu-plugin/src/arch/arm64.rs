@@ -119,7 +119,7 @@ const WORDS: Words = Words {
     mark: from_a64,
 };
 
-/// HINT #0x60 and above.
+/// A mark is HINT #0x60 or above: unallocated, and a no-operation on every processor.
 const A64_HINT: u32 = 0xd503_201f | 0x60 << 5;
 /// The code of an AArch64 mark.
 fn from_a64(word: u32) -> Option<u16> {

@@ -34,7 +34,7 @@ pub struct Arch {
     /// The page tables' format, as models name it.
     pub page_tables: &'static str,
     /// The check mode's walk of these tables. It shares no code with the model's.
-    pub walk: fn(&Context, u64, &Ram) -> Walk,
+    pub walk: Walker,
     /// Where the machine has its memory.
     pub layout: Layout,
     /// Addresses from here on are the kernel's.
@@ -86,6 +86,9 @@ pub trait Cpu {
     /// Reads memory by virtual address; false if it is not there.
     fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool;
 }
+
+/// Walks the tables of a context for an address.
+pub type Walker = fn(&Context, u64, &Ram) -> Walk;
 
 /// A walk: what it read, and the physical address if it got there.
 #[derive(Debug, PartialEq, Eq)]

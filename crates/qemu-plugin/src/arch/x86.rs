@@ -98,7 +98,8 @@ pub const MICROVM: Layout = Layout {
     high: 1 << 32,
 };
 
-/// "CO", in the upper half of the displacement.
+/// A mark is the 7-byte `nopl 0x434f00NN(%rax)`: a no-operation on every processor, from user space
+/// too, which no compiler emits with that displacement. NN is its code. This is the upper half.
 const X86_MAGIC: u32 = 0x434f;
 fn decode(bytes: &[u8]) -> Option<Op> {
     let mut rest = bytes;

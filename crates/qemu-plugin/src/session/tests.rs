@@ -19,7 +19,14 @@ static ROOT: SystemRegister = SystemRegister {
     },
 };
 
-static MADE_UP: Arch = Arch {
+static MADE_UP: Arch = DESCRIPTION;
+/// The same, of whose kernel nothing is known.
+static UNKNOWN_KERNEL: Arch = Arch {
+    linux: None,
+    ..DESCRIPTION
+};
+
+const DESCRIPTION: Arch = Arch {
     name: "made-up",
     general: &["a", "b"],
     pc: "pc",
@@ -120,7 +127,7 @@ fn session() -> (Session, Rc<Registers>) {
         comm: 0x80,
         real_parent: 0x40,
     });
-    session.checker = Some(Checker::new(&MADE_UP, Ram::over(&[], MADE_UP.layout)));
+    session.checker = Some(Checker::new(MADE_UP.walk, Ram::over(&[], MADE_UP.layout)));
     (session, registers)
 }
 
@@ -198,4 +205,20 @@ fn an_invalidation_of_user_pages_on_every_core_renews_every_space() {
             .zip(after)
             .all(|(before, after)| *before != after)
     );
+}
+
+#[test]
+fn a_kernel_of_which_nothing_is_known_is_refused() {
+    let args = || Args {
+        kernel: Some("/nonexistent/vmlinux".into()),
+        ..Args::default()
+    };
+    let Err(error) = Session::new(args(), &UNKNOWN_KERNEL, 1) else {
+        panic!("it was taken");
+    };
+    assert!(error.to_string().contains("leave it out"), "{error}");
+    let Err(error) = Session::new(args(), &MADE_UP, 1) else {
+        panic!("it was taken");
+    };
+    assert!(error.to_string().contains("cannot read"), "{error}");
 }
