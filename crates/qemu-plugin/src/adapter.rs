@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QEMU's callbacks: what to watch is decided when a block is translated, what was seen is handed
-//! to the [`Session`] when it is executed.
+//! QEMU's callbacks. When QEMU translates a block, they register what to watch in it; when QEMU
+//! executes it, they hand what happened to the [`Session`].
 //!
 //! QEMU runs all vCPUs on one thread (`-accel tcg,thread=single`), so there is one session and no
-//! lock. That is checked: a second thread ends QEMU with a sentence.
+//! lock. [`enter`] checks this and ends QEMU if there is a second thread.
 
 use crate::arch::list;
 use crate::args::Args;
@@ -14,7 +14,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The session and all that translated code points at.
+/// The session, and the blocks and sites that translated code points at.
 struct Plugin {
     session: UnsafeCell<Option<Session>>,
     // Boxes, because QEMU keeps the elements' addresses while the vectors grow.
@@ -25,7 +25,7 @@ struct Plugin {
     thread: AtomicI32,
 }
 
-// SAFETY: `enter` lets only one thread at the cells.
+// SAFETY: `enter` lets only one thread use the cells.
 unsafe impl Sync for Plugin {}
 
 static PLUGIN: Plugin = Plugin {
@@ -35,12 +35,12 @@ static PLUGIN: Plugin = Plugin {
     thread: AtomicI32::new(0),
 };
 
-/// The version of the interface that this plugin is made for; QEMU reads it before it calls.
+/// The version of the plugin interface that this plugin uses. QEMU reads it before it calls.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: c_int = ffi::VERSION;
 
-/// Says why it cannot go on and ends QEMU: a plugin has no other way to fail once it runs.
+/// Prints an error and ends QEMU: a running plugin has no other way to fail.
 fn fail(why: &str) -> ! {
     eprintln!("cohort-qemu: {why}");
     // SAFETY: ends the process at once. QEMU's own handlers at exit would call the plugin again.
@@ -50,15 +50,15 @@ fn fail(why: &str) -> ! {
 /// The session, for a callback on the vCPUs' thread.
 #[inline(always)]
 fn session() -> &'static mut Session {
-    // SAFETY: set by `install` before any callback. Callbacks come one after the other on the one
-    // vCPU thread that `enter` has checked, none calls another, and none keeps the reference.
+    // SAFETY: `qemu_plugin_install` sets it before any callback. Callbacks run one after another
+    // on the one vCPU thread that `enter` has checked; none calls another or keeps the reference.
     match unsafe { &mut *PLUGIN.session.get() } {
         Some(session) => session,
         None => fail("QEMU called before the plugin was installed"),
     }
 }
 
-/// Checks that all vCPUs share a thread.
+/// Ends QEMU unless all vCPUs share one thread.
 fn enter() {
     // SAFETY: the call has no other effect.
     let own = unsafe { libc::gettid() };
@@ -70,10 +70,10 @@ fn enter() {
     }
 }
 
-/// QEMU's entry.
+/// QEMU's entry point.
 ///
 /// # Safety
-/// QEMU calls it once, with its own description and the arguments of `-plugin`.
+/// QEMU calls it once, with a description of itself and the arguments of `-plugin`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         })
     } else {
         Err(anyhow::anyhow!(
-            "it is for whole machines, not for one program"
+            "this plugin works with qemu-system-* only, not with user-mode QEMU"
         ))
     };
     match made {
@@ -126,7 +126,7 @@ unsafe extern "C" fn on_init(_id: u64, vcpu: c_uint) {
 }
 
 unsafe extern "C" fn on_flush(_id: u64) {
-    // SAFETY: QEMU has thrown all translated code away and runs none; nothing points here now.
+    // SAFETY: QEMU has dropped all translated code and runs none, so nothing points here.
     unsafe {
         (*PLUGIN.blocks.get()).clear();
         (*PLUGIN.sites.get()).clear();
@@ -142,8 +142,8 @@ unsafe extern "C" fn on_exit(_id: u64, _data: *mut c_void) {
 unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
     enter();
     let session = session();
-    // SAFETY: QEMU's handles are valid during this call. What is handed to QEMU stays in PLUGIN's
-    // vectors, boxed, until QEMU says that no code refers to it any more.
+    // SAFETY: QEMU's handles are valid during this call. What is handed to QEMU stays boxed in
+    // PLUGIN's vectors until `on_flush`, when no code refers to it.
     unsafe {
         let blocks = &mut *PLUGIN.blocks.get();
         let mut current: Option<*mut Block> = None;
@@ -169,7 +169,7 @@ unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
             };
             current = Some(block);
             (*block).instructions += 1;
-            // What an instruction has in the next page is fetched with that page's part.
+            // Bytes of an instruction in the next page belong to that page's part.
             let left = 0x1000 - ((*block).vaddr as u32 & 0xfff);
             (*block).size = ((*block).size + size as u32).min(left);
             let len = ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
@@ -216,7 +216,7 @@ unsafe extern "C" fn on_access(_vcpu: c_uint, info: u32, vaddr: u64, _data: *mut
     if !session.active() {
         return;
     }
-    // SAFETY: the handle is asked for and used within the callback that it is for.
+    // SAFETY: the handle is obtained and used within the callback that it is valid for.
     let (paddr, size, store) = unsafe {
         let hardware = ffi::qemu_plugin_get_hwaddr(info, vaddr);
         if hardware.is_null() || ffi::qemu_plugin_hwaddr_is_io(hardware) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QEMU's calls behind types that cannot be misused. All of them are made from QEMU's callbacks.
+//! Safe types around QEMU's calls. Use them from QEMU's callbacks only.
 
 use crate::arch::{Arch, Cpu};
 use crate::ffi;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
 
-/// Handles of the registers that are read.
+/// QEMU's handles of the registers that the plugin reads.
 pub struct Registers {
     general: Vec<*mut ffi::Register>,
     named: BTreeMap<&'static str, *mut ffi::Register>,
@@ -15,7 +15,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Looks the architecture's registers up, when the first vCPU is initialised.
+    /// Looks up the architecture's registers. Call it when the first vCPU is initialised.
     pub fn find(arch: &Arch) -> Result<Self> {
         let mut found = BTreeMap::new();
         // SAFETY: called in a vCPU's context, as QEMU asks for; the array holds `len` descriptors
@@ -96,11 +96,11 @@ impl Cpu for Registers {
     }
 }
 
-/// Tells which vCPU runs.
+/// Finds which vCPU runs.
 ///
-/// QEMU numbers the vCPU in each callback, but with all of them on one thread it takes the number
-/// for a constant when it translates (accel/tcg/plugin-gen.c, `gen_cpu_index`), so code that one
-/// vCPU translated speaks for it on all. QEMU's own variable `current_cpu` is right.
+/// Callbacks have the vCPU's number as an argument, but it is wrong when all vCPUs share a thread:
+/// QEMU then makes it a constant at translation (accel/tcg/plugin-gen.c, `gen_cpu_index`), so code
+/// that one vCPU translated reports that vCPU on all. QEMU's variable `current_cpu` is right.
 pub struct CurrentCpu {
     variable: *const *const c_void,
     known: Vec<*const c_void>,
@@ -108,15 +108,14 @@ pub struct CurrentCpu {
 }
 
 impl CurrentCpu {
-    /// For a machine with this many vCPUs. To be made on the thread that runs them.
+    /// Call it on the thread that runs the vCPUs: the variable is thread-local.
     pub fn new(vcpus: usize) -> Result<Self> {
         // SAFETY: the name ends in 0; the answer is null or this thread's copy of the variable.
         let variable = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"current_cpu".as_ptr()) };
         if variable.is_null() && vcpus > 1 {
             bail!(
-                "this QEMU does not export its variable current_cpu, without which the vCPUs of \
-                 one thread cannot be told apart: use a build with modules, as Debian's, or one \
-                 vCPU"
+                "this QEMU does not export its variable current_cpu, which tells the vCPUs of one \
+                 thread apart: use a build with modules, such as Debian's, or one vCPU"
             );
         }
         Ok(CurrentCpu {
@@ -126,7 +125,7 @@ impl CurrentCpu {
         })
     }
 
-    /// The vCPU `index` is the one that is current now.
+    /// Records that the current vCPU has this index.
     pub fn learn(&mut self, index: usize) -> Result<()> {
         if self.variable.is_null() {
             return Ok(());
@@ -134,13 +133,13 @@ impl CurrentCpu {
         // SAFETY: the variable lives as long as the thread, which is this one.
         let cpu = unsafe { *self.variable };
         if self.known.len() > 1 && (cpu.is_null() || self.known.contains(&cpu)) {
-            bail!("QEMU's current_cpu is not of the vCPU {index} that it initialises");
+            bail!("QEMU's current_cpu is not vCPU {index}, which it initialises");
         }
         self.known[index] = cpu;
         Ok(())
     }
 
-    /// The one that runs.
+    /// The index of the vCPU that runs.
     #[inline(always)]
     pub fn index(&mut self) -> usize {
         if self.variable.is_null() {

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
-/// What the plugin is to do.
+/// What the user asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Args {
     /// The file of the guest's memory, or the directory in which QEMU makes it.
@@ -19,14 +19,14 @@ pub struct Args {
     pub record: Option<PathBuf>,
     /// What the trace is of, in words.
     pub about: String,
-    /// Check every translation against QEMU's.
+    /// Compare every translation with QEMU's.
     pub check: bool,
-    /// Work from the first instruction on, not only between the marks start and stop.
+    /// Follow the guest from its first instruction on, not from the first mark on.
     pub whole: bool,
 }
 
 impl Args {
-    /// Takes the arguments as they come.
+    /// Reads arguments of the form NAME=VALUE.
     pub fn parse<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut parsed = Args::default();
         for arg in args {
@@ -36,7 +36,7 @@ impl Args {
             let switch = || match value {
                 "on" => Ok(true),
                 "off" => Ok(false),
-                _ => bail!("`{name}` is on or off, not `{value}`"),
+                _ => bail!("`{name}` must be on or off, not `{value}`"),
             };
             match name {
                 "ram" => parsed.ram = value.to_string(),
@@ -48,7 +48,7 @@ impl Args {
                 "check" => parsed.check = switch()?,
                 "whole" => parsed.whole = switch()?,
                 _ => bail!(
-                    "there is no argument `{name}`; there are ram, model, out, kernel, record, \
+                    "unknown argument `{name}`; the arguments are ram, model, out, kernel, record, \
                      about, check and whole"
                 ),
             }
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(args.ram, "/dev/shm/a=b");
         assert_eq!(args.model.as_deref(), Some("baseline"));
         assert!(args.check && !args.whole && args.out.is_none());
-        // QEMU has made one comma of two by then.
+        // QEMU has already replaced each doubled comma with one.
         let about = "x, stock, Linux 6.12.1 (bench, change a=b)";
         let args = Args::parse(["ram=x", &format!("about={about}")]).unwrap();
         assert_eq!(args.about, about);

@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is kept of translated code until it is executed.
+//! What the plugin keeps about translated code until QEMU executes it.
 
 use crate::arch::FaultEntry;
 use crate::arch::op::Op;
 
-/// The part of a block that lies in one page: it is fetched at once.
+/// The part of a translated block that lies in one page. It counts as one fetch.
 #[derive(Debug)]
 pub struct Block {
-    /// Where it was translated. The page may be mapped elsewhere, see [`Block::space`].
+    /// The address in the space named by `space`.
     pub vaddr: u64,
-    /// Where it is in memory; nothing for code in a device.
+    /// None for code in device memory.
     pub paddr: Option<u64>,
-    /// Bytes.
+    /// In bytes.
     pub size: u32,
-    /// Instructions.
+    /// How many begin in this part.
     pub instructions: u32,
-    /// It is the kernel's code.
+    /// True if the address is in the kernel's half.
     pub kernel: bool,
-    /// The address space in which `vaddr` is known to be right. QEMU translates a physical page
-    /// once and runs it wherever it is mapped (CF_PCREL), so another process may have the same
-    /// code at another address.
+    /// The address space (`Core::space`) in which `vaddr` has been checked. QEMU translates a
+    /// physical page once and runs it wherever it is mapped (CF_PCREL), so another process may have
+    /// the same code at another address.
     pub space: u64,
 }
 
-/// An instruction that changes translations, a mark, or the page fault's entry.
+/// A watched instruction.
 #[derive(Debug)]
 pub struct Site {
-    /// What it is.
     pub what: Event,
-    /// The address behind it.
+    /// The address of the next instruction.
     pub next: u64,
 }
 
-/// What a watched instruction is.
+/// Why an instruction is watched.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// Of the instruction set.
+    /// It changes translations, returns from an exception, or is a mark.
     Op(Op),
-    /// The first instruction of the kernel's handling of a page fault.
+    /// It is the first instruction of the kernel's page fault handler.
     PageFault(&'static FaultEntry),
 }

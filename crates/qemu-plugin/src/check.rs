@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The check mode: on every access the guest's page tables are walked anew and the result is
-//! compared with the physical address that QEMU used.
+//! The check mode: walk the guest's page tables at every access and compare the result with the
+//! physical address that QEMU used.
 
 use crate::arch::{Walk, Walker};
 use crate::ram::Ram;
 use serde::Serialize;
 use translation::{AccessKind, Context};
 
-/// Complaints that are kept in words.
-const WORDS: usize = 20;
+/// Only this many differences are printed.
+const PRINTED: usize = 20;
 
-/// Compares translations.
+/// Compares translations and counts the differences.
 pub struct Checker {
     ram: Ram,
     walk: Walker,
@@ -19,21 +19,20 @@ pub struct Checker {
     complaints: Vec<String>,
 }
 
-/// What came of it.
+/// Counts of a finished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Translations compared.
     pub checked: u64,
-    /// Those that differed.
+    /// Translations that differed from QEMU's.
     pub wrong: u64,
-    /// Accesses that the model compared with a walk of its own.
+    /// Accesses that the model compared with its own walk.
     pub model_checked: u64,
-    /// Those that differed, 64 at most.
+    /// Accesses whose model walk differed, 64 at most.
     pub model_wrong: u64,
 }
 
 impl Checker {
-    /// Compares with this walk.
     pub fn new(walk: Walker, ram: Ram) -> Self {
         Checker {
             ram,
@@ -44,7 +43,7 @@ impl Checker {
         }
     }
 
-    /// Compares one access.
+    /// Compares one access; does nothing where QEMU used no memory.
     pub fn access(&mut self, context: &Context, kind: AccessKind, vaddr: u64, paddr: Option<u64>) {
         let Some(paddr) = paddr else { return };
         self.checked += 1;
@@ -59,9 +58,9 @@ impl Checker {
             return;
         }
         self.wrong += 1;
-        if self.complaints.len() < WORDS {
+        if self.complaints.len() < PRINTED {
             self.complaints.push(format!(
-                "{kind:?} at {vaddr:#x}: QEMU used {paddr:#x}, the page tables of {:#x} say {}; \
+                "{kind:?} at {vaddr:#x}: QEMU used {paddr:#x}, the page tables of {:#x} give {}; \
                  entries: {}",
                 context.root,
                 walk.paddr
@@ -75,7 +74,7 @@ impl Checker {
         }
     }
 
-    /// The count, the model's own check beside it.
+    /// The counts, with those of the model's own check: accesses compared, and the differences.
     pub fn verdict(&self, (model_checked, words): &(u64, Vec<String>)) -> Verdict {
         Verdict {
             checked: self.checked,
@@ -85,7 +84,7 @@ impl Checker {
         }
     }
 
-    /// The first disagreements, in words.
+    /// Sentences for the first differences.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
@@ -97,7 +96,7 @@ mod tests {
     use crate::ram::Layout;
 
     #[test]
-    fn every_access_is_counted_and_a_wrong_one_is_told_with_its_entries() {
+    fn accesses_are_counted_and_a_wrong_one_is_reported_with_its_entries() {
         // GIVEN a table of one level at 0x1000 that has a page at 0x5000 for one address
         let mut words = vec![0u64; 1024];
         let vaddr = 0x7890u64;
@@ -130,7 +129,7 @@ mod tests {
             (checker.verdict(&own).checked, checker.verdict(&own).wrong),
             (2, 0)
         );
-        // WHEN it used another page, or one where there is none THEN both are told.
+        // WHEN it used another page, or one where there is none THEN both are reported
         checker.access(&on, AccessKind::Write, vaddr, Some(0x4890));
         checker.access(&on, AccessKind::Read, vaddr + 0x1000, Some(0x5890));
         let expected = Verdict {
@@ -148,7 +147,7 @@ mod tests {
             "{first}"
         );
         assert!(
-            first.contains("say 0x5890") && first.contains("[0x1038]=0x5007"),
+            first.contains("give 0x5890") && first.contains("[0x1038]=0x5007"),
             "{first}"
         );
         assert!(second.contains("no translation"), "{second}");

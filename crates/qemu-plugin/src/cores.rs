@@ -5,24 +5,22 @@ use crate::arch::op::Mmu;
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
-/// One core.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// What it translates by.
     pub mmu: Mmu,
-    /// Names the address space as it is now, see [`Cores::renew`].
+    /// The name of the current address space; a new one after [`Cores::renew`].
     pub space: u64,
-    /// The process is read when code of its own runs next: the kernel sets the root first.
+    /// True from a change of root until user code runs: only then is the new process readable.
     pub ask: bool,
-    /// Stack pointers at the entry of the page faults under way, the innermost last.
+    /// Stack pointers at the entry of the page faults being handled, the innermost last.
     pub faults: Vec<u64>,
 }
 
-/// All of them.
+/// All cores, and the names of the address spaces they run.
 #[derive(Debug)]
 pub struct Cores {
     list: Vec<Core>,
-    /// The name of each root's address space.
+    /// Root to name.
     spaces: HashMap<u64, u64>,
     next_space: u64,
 }
@@ -43,7 +41,6 @@ impl IndexMut<usize> for Cores {
 }
 
 impl Cores {
-    /// This many.
     pub fn new(count: usize) -> Self {
         Cores {
             list: (0..count).map(|_| Core::default()).collect(),
@@ -52,12 +49,11 @@ impl Cores {
         }
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// The core has a new root: it runs that root's address space.
+    /// Updates the core's address space after its root changed.
     pub fn enter(&mut self, core: usize) {
         let root = self.list[core].mmu.context.root;
         match self.spaces.get(&root) {
@@ -66,7 +62,8 @@ impl Cores {
         }
     }
 
-    /// The address space of `root` has changed: what was at an address in it may be elsewhere.
+    /// Gives the address space of `root` a new name: code in it may now be at another address, and
+    /// blocks must be placed again.
     pub fn renew(&mut self, root: u64) {
         self.next_space += 1;
         self.spaces.insert(root, self.next_space);
@@ -77,7 +74,7 @@ impl Cores {
         }
     }
 
-    /// The same for every address space.
+    /// Does the same for every address space.
     pub fn renew_all(&mut self) {
         self.spaces.clear();
         for core in 0..self.list.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where the events go: to a model, to a trace, or nowhere.
+//! Sends events to a model, to a trace, or nowhere.
 
 use crate::arch::Arch;
 use crate::args::Args;
@@ -16,7 +16,7 @@ use translation::{
     AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Report, Segment, Sink,
 };
 
-/// What is to become of the events.
+/// The sink, and what is needed to open it.
 pub struct Engine {
     cores: usize,
     header: Header,
@@ -33,12 +33,12 @@ enum To {
 }
 
 impl Engine {
-    /// Reads the model's description and decides; the guest's memory comes later.
+    /// Reads the model's description and checks the arguments; [`Engine::start`] opens the sink.
     pub fn prepare(args: &Args, arch: &Arch, cores: usize) -> Result<Self> {
         if args.model.is_some() && args.record.is_some() {
-            bail!("give a model or record a trace: a trace is replayed under any model later");
+            bail!("model= and record= exclude each other: a trace can be replayed under any model");
         }
-        // Whatever the machine was, it runs this guest.
+        // A model of another machine walks this guest's tables.
         let model = match args.model.as_deref() {
             Some(model) => Some(Model::load(model)?.with_page_tables(arch.page_tables)?),
             None => None,
@@ -57,7 +57,7 @@ impl Engine {
         })
     }
 
-    /// The guest's memory is there.
+    /// Opens the sink, now that the guest's memory is mapped.
     pub fn start(&mut self, ram: Ram) -> Result<()> {
         if let Some(model) = &self.model {
             let mut machine = Machine::new(model, self.cores, ram)?;
@@ -73,7 +73,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The model's counters, if there is a model.
+    /// The model's counters; None without a model.
     pub fn report(&self) -> Option<Report> {
         match &self.sink {
             To::Machine(machine) => Some(machine.report()),
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Of the model's own check: accesses compared, and in words the first that differed.
+    /// The model's own check: accesses compared, and sentences for the first that differed.
     pub fn checked(&self) -> (u64, Vec<String>) {
         let To::Machine(machine) = &self.sink else {
             return (0, Vec::new());
@@ -95,10 +95,10 @@ impl Engine {
                 .collect();
             let held = mismatch
                 .held
-                .map(|held| format!("a TLB held {held:#x} though no walk brought that in, "))
+                .map(|held| format!("a TLB held {held:#x}, which no walk brought in, "))
                 .unwrap_or_default();
             format!(
-                "core {}, {:?} at {:#x}: QEMU used {:#x?}, {held}the model's walk says {:x?}; \
+                "core {}, {:?} at {:#x}: QEMU used {:#x?}, {held}the model's walk gives {:x?}; \
                  entries: {}",
                 mismatch.core,
                 mismatch.kind,
@@ -111,16 +111,14 @@ impl Engine {
         (machine.checked(), words.collect())
     }
 
-    /// Ends a trace.
+    /// Closes a trace and writes it to disk.
     pub fn finish(&mut self) -> Result<()> {
         if let To::Trace(recorder) = std::mem::replace(&mut self.sink, To::Nowhere) {
-            let file = recorder
-                .finish()
-                .context("the trace could not be written")?;
+            let file = recorder.finish().context("cannot write the trace")?;
             file.into_inner()
                 .map_err(|error| error.into_error())
                 .and_then(|file| file.sync_all())
-                .context("the trace could not be written")?;
+                .context("cannot write the trace")?;
         }
         Ok(())
     }
@@ -162,7 +160,7 @@ impl Counting for Engine {
     }
 }
 
-/// Calls the same method of whatever the sink is.
+/// Calls the same method of the open sink.
 macro_rules! forward {
     ($self:ident, $sink:ident => $call:expr) => {
         match &mut $self.sink {

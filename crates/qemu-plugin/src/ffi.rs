@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The part of QEMU's plugin interface (`include/qemu/qemu-plugin.h`, version 4, QEMU 9.2 to 10.0)
-//! that is used here, and two of GLib's types that it hands over.
+//! The used part of QEMU's plugin interface (`include/qemu/qemu-plugin.h`, version 4, QEMU 9.2 to
+//! 10.0), and two GLib types in it.
 //!
-//! Declared by hand: the header is not packaged, and the crates that bind it need a newer compiler
-//! than this project does.
+//! Declared by hand: Debian does not package the header, and the crates that bind it need a newer
+//! compiler than this project.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// The version of the interface that these declarations are of.
+/// The version of the interface that is declared here.
 pub const VERSION: c_int = 4;
 
-/// An opaque type of QEMU's.
+/// Declares opaque types of QEMU.
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
@@ -28,25 +28,23 @@ opaque! {
     Insn,
     /// The physical side of an access, valid during its callback.
     HwAddr,
-    /// A register, as `read_register` wants it.
+    /// A register's handle, for `qemu_plugin_read_register`.
     Register,
 }
 
 /// GLib's `GArray`.
 #[repr(C)]
 pub struct GArray {
-    /// The elements.
     pub data: *mut c_char,
-    /// Their number.
+    /// Number of elements.
     pub len: c_uint,
 }
 
 /// GLib's `GByteArray`.
 #[repr(C)]
 pub struct GByteArray {
-    /// The bytes.
     pub data: *mut u8,
-    /// Their number.
+    /// Number of elements.
     pub len: c_uint,
 }
 
@@ -55,11 +53,11 @@ pub struct GByteArray {
 pub struct Info {
     /// The target's name, one of `qemu-system-*`.
     pub target_name: *const c_char,
-    /// The oldest version of the interface that this QEMU takes.
+    /// The oldest version of the interface that this QEMU supports.
     pub version_min: c_int,
-    /// Its own version.
+    /// The version of its own interface.
     pub version_cur: c_int,
-    /// A whole machine, not one program.
+    /// True for qemu-system-*, false for user mode.
     pub system_emulation: bool,
     /// vCPUs at the start.
     pub smp_vcpus: c_int,
@@ -70,9 +68,7 @@ pub struct Info {
 /// `qemu_plugin_reg_descriptor`.
 #[repr(C)]
 pub struct RegDescriptor {
-    /// What `read_register` wants.
     pub handle: *mut Register,
-    /// Its name.
     pub name: *const c_char,
     /// GDB's name of its group, or null.
     pub feature: *const c_char,
@@ -82,11 +78,9 @@ pub struct RegDescriptor {
 pub const NO_REGS: c_uint = 0;
 /// The callback reads registers.
 pub const READS_REGS: c_uint = 1;
-/// Loads and stores.
+/// Report loads and stores.
 pub const MEM_RW: c_uint = 3;
-/// Called with the plugin's id.
 pub type SimpleCb = unsafe extern "C" fn(id: u64);
-/// Called with the plugin's id and a vCPU.
 pub type VcpuCb = unsafe extern "C" fn(id: u64, vcpu: c_uint);
 /// Called when a block is translated.
 pub type TransCb = unsafe extern "C" fn(id: u64, tb: *mut Tb);
@@ -94,7 +88,7 @@ pub type TransCb = unsafe extern "C" fn(id: u64, tb: *mut Tb);
 pub type ExecCb = unsafe extern "C" fn(vcpu: c_uint, data: *mut c_void);
 /// Called after a load or store.
 pub type MemCb = unsafe extern "C" fn(vcpu: c_uint, info: u32, vaddr: u64, data: *mut c_void);
-/// Called at QEMU's end.
+/// Called when QEMU exits.
 pub type AtExitCb = unsafe extern "C" fn(id: u64, data: *mut c_void);
 
 unsafe extern "C" {

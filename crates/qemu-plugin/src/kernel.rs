@@ -1,44 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the plugin knows of the Linux kernel in the guest: where a page fault enters it, and where
-//! it keeps the name and number of the process that runs.
+//! Finds in `vmlinux` where page faults enter the guest's kernel, and where it keeps the name and
+//! number of the running process.
 //!
-//! Structures' layouts depend on the kernel's configuration. They are not written down here but
-//! found in `vmlinux`: the first task, `init_task`, is there as the compiler made it, and holds
-//! values that are known ("swapper" as its name, itself as its parent).
+//! The layout of `task_struct` depends on the kernel's configuration. It is read off the first
+//! task, `init_task`, which `vmlinux` holds with known values: its name is "swapper" and it is its
+//! own parent.
 
 use crate::arch::{Arch, FaultEntry, Linux};
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
 
-/// Addresses in the kernel and offsets in its structures.
+/// Addresses in the kernel and byte offsets in its structures.
 #[derive(Debug)]
 pub struct Kernel {
-    /// The first instructions of the page fault's handling.
+    /// Addresses of the entries into the page fault handler.
     pub faults: Vec<(u64, &'static FaultEntry)>,
-    /// The pointer to the running task, from the processor's own area on.
+    /// Offset of the pointer to the running task in the processor's area (`Linux::area`).
     pub current: u64,
-    /// `task_struct.comm`.
+    /// Offset of `task_struct.comm`.
     pub comm: u64,
-    /// `task_struct.real_parent`; pid and thread group stand before it.
+    /// Offset of `task_struct.real_parent`. `pid` and `tgid` stand before it.
     pub real_parent: u64,
 }
 
-/// A process of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number (the thread group's).
+    /// The thread group's number.
     pub pid: u32,
-    /// Its parent's.
+    /// `comm` of the thread that was running.
     pub name: String,
 }
 
 impl Kernel {
-    /// Reads the `vmlinux` of a guest of this architecture.
     pub fn read(path: &Path, arch: &'static Arch) -> Result<Self> {
         let Some(linux) = &arch.linux else {
             bail!(
-                "kernel={}: processes and page faults of {} guests cannot be seen, leave it out",
+                "kernel={}: the plugin cannot follow the kernel of {} guests, leave it out",
                 path.display(),
                 arch.name
             );
@@ -80,14 +78,14 @@ impl Kernel {
         })
     }
 
-    /// The entry into the page fault's handling whose first instruction is at this address.
+    /// The entry into the page fault handler at this address.
     pub fn fault(&self, vaddr: u64) -> Option<&'static FaultEntry> {
         let found = self.faults.iter().find(|(at, _)| *at == vaddr)?;
         Some(found.1)
     }
 
-    /// The process of the task at `task`, through a reader of the kernel's memory. Nothing for a
-    /// kernel thread's or a broken pointer.
+    /// Reads the process of the task at `task`. None if the memory cannot be read or holds no
+    /// plausible process.
     pub fn process(
         &self,
         task: u64,
@@ -97,7 +95,7 @@ impl Kernel {
             let mut bytes = [0; 8];
             read(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
         };
-        // The stack's canary may stand between them; as a pair of numbers it is not plausible.
+        // The stack canary may stand between them. Read as two numbers it is not plausible.
         let pid = [8, 16]
             .into_iter()
             .filter_map(|back| word(task + self.real_parent - back))
@@ -116,7 +114,7 @@ impl Kernel {
     }
 }
 
-/// Offsets of comm and real_parent in the bytes of `init_task`, which is at `address`.
+/// Finds the offsets of comm and real_parent in the bytes of `init_task`, which is at `address`.
 fn offsets(bytes: &[u8], address: u64) -> Result<(u64, u64)> {
     let comm = bytes
         .windows(8)
@@ -139,7 +137,7 @@ mod tests {
     fn task(canary: bool) -> (Vec<u8>, Kernel) {
         let mut bytes = vec![0u8; 256];
         let own = 0xffff_ffff_81a0_90c0u64;
-        // A list's head that points at itself is not the parent.
+        // An empty list's head points at itself too, but is not the parent.
         bytes[16..24].copy_from_slice(&(own + 16).to_le_bytes());
         bytes[24..32].copy_from_slice(&(own + 16).to_le_bytes());
         let parent = if canary { 80 } else { 72 };
@@ -183,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_cannot_be_read_is_no_process() {
+    fn unreadable_memory_gives_no_process() {
         let (_, kernel) = task(false);
         assert_eq!(kernel.process(0, |_, _| false), None);
     }
 
     #[test]
-    fn a_file_that_is_no_kernel_is_refused() {
+    fn a_file_that_is_not_a_kernel_is_refused() {
         static LINUX: Linux = Linux {
             area: "area",
             current: "running",

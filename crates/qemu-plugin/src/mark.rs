@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Marks: instructions that do nothing, by which a program in the guest tells the model where it
-//! is. `guest/workloads/lib/mark.h` is the other side.
+//! Marks: no-operation instructions by which a program in the guest reports where it is.
+//! `guest/workloads/lib/mark.h` has the guest's side.
 //!
 //! Each architecture has its own encoding of a mark's code and a register for its argument.
 
-/// A mark's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// Counting begins; the argument names the region.
@@ -15,7 +14,7 @@ pub enum Mark {
     Begin,
     /// The request ends.
     End,
-    /// The model follows from here on, without counting yet: caches and TLBs fill.
+    /// The model follows the guest from here on without counting, to fill caches and TLBs.
     Warm,
     /// What follows belongs to the step that the argument names.
     Step,
@@ -23,7 +22,6 @@ pub enum Mark {
     Cohort,
 }
 
-/// Codes and meanings.
 const MARKS: &[(u16, Mark)] = &[
     (1, Mark::Start),
     (2, Mark::Stop),
@@ -38,7 +36,6 @@ const MARKS: &[(u16, Mark)] = &[
 pub const CODES: u32 = 16;
 
 impl Mark {
-    /// The mark with this code, if there is one.
     pub fn from_code(code: u16) -> Option<Self> {
         MARKS.iter().find(|mark| mark.0 == code).map(|mark| mark.1)
     }

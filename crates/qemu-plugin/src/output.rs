@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the plugin writes at the end: JSON that depends on the guest alone, not on the host's speed.
+//! The JSON that the plugin writes at the end. It depends on the guest alone, not on the host's
+//! speed.
 
 use crate::check::Verdict;
 use crate::processes::Listed;
@@ -9,49 +10,48 @@ use std::path::Path;
 use translation::Report;
 use translation::metrics::Metric;
 
-/// Changes when a field changes its meaning.
+/// Increase it when a field changes its meaning or goes.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The output.
+/// The file's content.
 #[derive(Debug, Serialize)]
 pub struct Output {
     schema_version: u32,
     /// The model's name or file.
     model: Option<String>,
     cores: usize,
-    /// Instructions that the guest executed, all of them.
+    /// All instructions that the guest executed, marks or not.
     pub instructions: u64,
-    /// Page faults that entered the kernel, all of them.
+    /// All page faults that entered the kernel.
     pub page_faults: u64,
-    /// Marks whose code nobody knows.
+    /// Marks with an unknown code.
     pub unknown_marks: u64,
-    /// One for each start and stop, in order.
+    /// One per pair of start and stop, in order.
     pub regions: Vec<Part>,
-    /// One for each begin and end, in the order of their ends.
+    /// One per pair of begin and end, in the order of their ends.
     pub requests: Vec<Part>,
     /// Every process that ran.
     pub processes: Vec<Listed>,
-    /// Translations against QEMU's.
+    /// Translations compared with QEMU's; absent without `check=on`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Verdict>,
-    /// The model's counters at the end.
+    /// The model's counters at the end; null without a model.
     pub report: Option<Report>,
 }
 
 /// A region or a request.
 #[derive(Debug, Serialize)]
 pub struct Part {
-    /// The number of the last mark `step` before it, 0 without.
+    /// The argument of the last mark `step` before it; 0 if there was none.
     pub step: u64,
     /// The argument of its first mark.
     pub id: u64,
-    /// What was counted in it: a region on all cores, a request of the process that began it, on
-    /// whatever cores that ran.
+    /// Counters: of all cores for a region; for a request, of the process that began it, on all
+    /// cores that it ran on.
     pub metrics: Vec<Metric>,
 }
 
 impl Output {
-    /// Nothing seen yet.
     pub fn new(model: Option<&str>, cores: usize) -> Self {
         Output {
             schema_version: SCHEMA_VERSION,
@@ -68,9 +68,10 @@ impl Output {
         }
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file under another name first, so that it appears complete or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("counters that JSON cannot hold")?;
+        let text =
+            serde_json::to_string_pretty(self).context("cannot turn the counters into JSON")?;
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         std::fs::write(&part, text + "\n")?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which process an address space belongs to, and which cohort the process.
+//! Maps address spaces to processes, and processes to cohorts.
 //!
-//! A cohort is what BabelFish calls the containers of one application: here the processes of the
-//! same name, unless a process says by a mark which cohort it is in.
+//! A cohort stands for BabelFish's containers of one application. Processes of the same name are one
+//! cohort, unless a process names its cohort by a mark.
 
 use crate::kernel::Process;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use translation::Identity;
 
-/// Cohorts that marks name are numbered from here on, those of names below.
+/// Cohorts named by marks have numbers from here on, cohorts of process names have lower ones.
 const MARKED: u32 = 1 << 16;
 
-/// The address spaces seen.
+/// All address spaces seen, by root.
 #[derive(Debug, Default)]
 pub struct Processes {
     spaces: BTreeMap<u64, Space>,
@@ -27,19 +27,17 @@ struct Space {
     marked: bool,
 }
 
-/// A process for the output.
+/// A process as the output lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Its number in the guest.
+    /// Its process number in the guest.
     pub process: u32,
-    /// Its name.
     pub name: String,
-    /// Its cohort's number.
     pub cohort: u32,
 }
 
 impl Processes {
-    /// `process` runs in the address space `root`. Its identity, if that is news.
+    /// Records that `process` runs in the address space `root`. Returns its identity if it is new.
     pub fn seen(&mut self, root: u64, process: Process) -> Option<Identity> {
         let known = self.spaces.get(&root);
         if known.is_some_and(|s| s.identity.process == process.pid && s.name == process.name) {
@@ -56,7 +54,7 @@ impl Processes {
         Some(self.set(root, process.pid, process.name, cohort, marked))
     }
 
-    /// The process of the address space `root` says that it belongs to cohort `number`.
+    /// Puts the process of the address space `root` into cohort `number`, as its mark asked.
     pub fn join(&mut self, root: u64, number: u32) -> Identity {
         let (pid, name) = self.spaces.get(&root).map_or((0, String::new()), |space| {
             (space.identity.process, space.name.clone())
@@ -81,14 +79,14 @@ impl Processes {
         identity
     }
 
-    /// All address spaces and whose they are.
+    /// Roots and identities of all address spaces.
     pub fn identities(&self) -> impl Iterator<Item = (u64, Identity)> {
         self.spaces
             .iter()
             .map(|(&root, space)| (root, space.identity))
     }
 
-    /// All processes ever seen.
+    /// All processes ever seen, in order of number and name.
     pub fn list(&self) -> Vec<Listed> {
         self.all
             .iter()
@@ -121,7 +119,7 @@ mod tests {
         assert_eq!(first.cohort, second.cohort);
         assert_ne!(first.cohort, other.cohort);
         assert_ne!(first.cohort, 0);
-        // Nothing new is not told again; exec in old memory is.
+        // A known process is not reported again; one that takes over an address space is.
         assert_eq!(processes.seen(0x1000, process(10, "apache2")), None);
         assert_eq!(
             processes.seen(0x3000, process(13, "apache2")),

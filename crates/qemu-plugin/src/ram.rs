@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The guest's memory, as QEMU itself has mapped it.
 //!
-//! QEMU gives the guest memory from a file (`memory-backend-file,share=on`) and maps it into its
-//! own process, in which the plugin runs: `/proc/self/maps` tells where. So page tables are read
-//! by physical address at the speed of memory, and a host address that QEMU names for an
-//! instruction becomes a physical one.
+//! The guest's memory is a file (`memory-backend-file,share=on`) that QEMU maps into its own process,
+//! in which the plugin runs; `/proc/self/maps` has the address. So the plugin reads page tables by
+//! physical address at the speed of memory, and turns QEMU's host address of an instruction into a
+//! physical one.
 
 use anyhow::{Context, Result, bail};
 use translation::GuestMemory;
 
-/// The machine's memory.
+/// The mapping of the guest's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Ram {
     host: usize,
@@ -29,7 +29,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The physical address of a byte of the memory's file.
+    /// The physical address of the byte at `offset` in the file.
     pub fn physical(&self, offset: u64) -> u64 {
         if offset < self.low {
             self.base + offset
@@ -38,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// The byte of the file that is at a physical address, if it is memory.
+    /// The offset in the file of a physical address; None where there is no memory.
     pub fn offset(&self, physical: u64, len: u64) -> Option<u64> {
         let offset = if physical >= self.base && physical - self.base < self.low.min(len) {
             physical - self.base
@@ -52,8 +52,8 @@ impl Layout {
 }
 
 impl Ram {
-    /// Finds the mapping of `file` in this process, or if it is a directory, of the file that QEMU
-    /// made in it.
+    /// Finds the mapping of `file` in this process. If it is a directory, finds that of the file
+    /// that QEMU made in it.
     pub fn find(file: &str, layout: Layout) -> Result<Self> {
         let maps = std::fs::read_to_string("/proc/self/maps").context("cannot read QEMU's maps")?;
         let Some((host, len)) = mapping(&maps, file) else {
@@ -66,7 +66,7 @@ impl Ram {
         Ok(Ram { host, len, layout })
     }
 
-    /// Memory that a test made; it must not go before.
+    /// A test's memory. `words` must outlive the result.
     #[cfg(test)]
     pub fn over(words: &[u64], layout: Layout) -> Self {
         Ram {
@@ -76,22 +76,22 @@ impl Ram {
         }
     }
 
-    /// The physical address behind a host address of the guest's memory.
+    /// The physical address of a host address; None outside the guest's memory.
     pub fn physical(&self, host: usize) -> Option<u64> {
         let offset = host.checked_sub(self.host)? as u64;
         (offset < self.len).then(|| self.layout.physical(offset))
     }
 
-    /// Eight bytes at a physical address that is a multiple of eight; nothing where no memory is.
+    /// Reads eight bytes at a multiple of eight; None where there is no memory.
     #[inline]
     pub fn read_u64(&self, physical: u64) -> Option<u64> {
         let offset = self.layout.offset(physical & !7, self.len)?;
-        // SAFETY: offset is within the mapping, whose length is a multiple of a page, and aligned.
-        // The mapping lives as long as QEMU. Guest and host write it too, hence volatile.
+        // SAFETY: the offset is aligned and within the mapping, whose length is a multiple of a
+        // page. The mapping lives as long as QEMU. Volatile, because the guest writes it too.
         Some(unsafe { std::ptr::read_volatile((self.host + offset as usize) as *const u64) })
     }
 
-    /// Four bytes at a physical address that is a multiple of four.
+    /// Reads four bytes at a multiple of four; None where there is no memory.
     #[inline]
     pub fn read_u32(&self, physical: u64) -> Option<u32> {
         let both = self.read_u64(physical)?;
@@ -114,7 +114,7 @@ impl GuestMemory for Ram {
 fn mapping(maps: &str, file: &str) -> Option<(usize, u64)> {
     maps.lines()
         .filter_map(|line| {
-            // The path is what follows five fields, and may hold spaces.
+            // The path follows five fields and may contain spaces.
             let mut rest = line;
             let mut fields = [""; 5];
             for field in &mut fields {
@@ -154,7 +154,7 @@ mod tests {
     };
 
     #[test]
-    fn the_mapping_of_the_file_is_found_whatever_its_name() {
+    fn a_mapping_is_found_with_spaces_in_its_path_and_after_deletion() {
         let maps = "7f0000000000-7f0000001000 rw-s 00000000 00:01 5   /dev/shm/other\n\
                     7f0000100000-7f0000300000 rw-s 00000000 00:01 7                /tmp/a b/ram (deleted)\n\
                     7f0000300000-7f0000301000 rw-s 00200000 00:01 7                /tmp/a b/ram (deleted)\n";
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(SPLIT.offset(0xc000_0000, len), None);
         assert_eq!(SPLIT.offset(0xfee0_0000, len), None);
         assert_eq!(SPLIT.offset((1 << 32) + (2 << 30), len), None);
-        // A small machine has nothing above.
+        // A small machine has no second part.
         assert_eq!(SPLIT.offset(1 << 32, 1 << 30), None);
         assert_eq!(WHOLE.offset(1 << 30, 1 << 30), Some(0));
         assert_eq!(WHOLE.offset(0, 1 << 30), None);

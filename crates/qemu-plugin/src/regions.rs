@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is counted between marks: regions on all cores, requests of the process that begins them.
+//! Counts between marks: for a region on all cores, for a request in the process that begins it.
 
 use crate::output::Part;
 use std::collections::HashMap;
 use translation::counters::{Counters, Tally};
 use translation::metrics::Metric;
 
-/// Instructions between two looks at what TLBs and caches hold.
+/// Instructions between two counts of what TLBs and caches hold.
 const CENSUS_EVERY: u64 = 10_000_000;
 
-/// Where counters come from.
+/// A source of counters.
 pub trait Counting {
-    /// Counters of a core since the beginning, if there is a model.
+    /// Counters of a core since the beginning; None without a model.
     fn counters(&self, core: usize) -> Option<Counters>;
-    /// The process that a core runs, 0 if it is not known.
+    /// The process that a core runs; 0 if unknown.
     fn process(&self, core: usize) -> u32;
-    /// Counters of a process since the beginning, on all cores, if there is a model.
+    /// Counters of a process since the beginning, on all cores; None without a model.
     fn process_counters(&self, process: u32) -> Option<Counters>;
-    /// Cores.
+    /// The number of cores.
     fn cores(&self) -> usize;
-    /// Ticks of a cycle.
+    /// Ticks per cycle of a core's clock.
     fn ticks_per_cycle(&self) -> u64;
     /// What TLBs and caches hold now.
     fn census(&self) -> Vec<Metric>;
 }
 
-/// Marks under way.
+/// The open region and the open requests.
 #[derive(Debug, Default)]
 pub struct Regions {
     step: u64,
@@ -33,12 +33,12 @@ pub struct Regions {
     requests: HashMap<u64, (Whose, Counters)>,
 }
 
-/// Whose counters are a request's.
+/// Whose counters a request takes.
 #[derive(Debug, Clone, Copy)]
 enum Whose {
-    /// The process that began it, on whatever cores it runs.
+    /// Those of the process that began it, on all cores.
     Process(u32),
-    /// The core's that it began on, where the process is not known.
+    /// Those of the core that it began on, because the process is unknown.
     Core(usize),
 }
 
@@ -76,12 +76,12 @@ fn between(new: &Counters, old: &Counters) -> Counters {
 }
 
 impl Regions {
-    /// What follows belongs to this step.
+    /// Assigns what follows to this step.
     pub fn step(&mut self, number: u64) {
         self.step = number;
     }
 
-    /// A region starts; one that is open starts anew.
+    /// Starts a region. If one is open, it starts again.
     pub fn start(&mut self, id: u64, instructions: u64, engine: &impl Counting) {
         self.open = Some(Open {
             id,
@@ -93,12 +93,12 @@ impl Regions {
         });
     }
 
-    /// When the next census is due, if a region is open.
+    /// The instruction at which the next census is due; `u64::MAX` if no region is open.
     pub fn next_census(&self) -> u64 {
         self.open.as_ref().map_or(u64::MAX, |open| open.next_census)
     }
 
-    /// Looks at what is held.
+    /// Adds a count of what TLBs and caches hold to the open region.
     pub fn census(&mut self, engine: &impl Counting) {
         let Some(open) = &mut self.open else { return };
         open.next_census += CENSUS_EVERY;
@@ -113,9 +113,9 @@ impl Regions {
         }
     }
 
-    /// The open region stops, if there is one.
+    /// Stops the open region, if there is one.
     pub fn stop(&mut self, instructions: u64, engine: &impl Counting) -> Option<Part> {
-        // One that is shorter than the time between two looks is looked at once.
+        // A region too short for a census gets one at its end.
         if self.open.as_ref().is_some_and(|open| open.taken == 0) {
             self.census(engine);
         }
@@ -139,9 +139,9 @@ impl Regions {
         })
     }
 
-    /// A request begins on a core. Its counters are those of the process that runs there, until
-    /// the request ends, on whatever cores: time in which the process waits is not in them, nor is
-    /// what others do meanwhile. (The report's latencies are from mark to mark.)
+    /// Begins a request on a core. It counts the process that runs there, on all cores, until the
+    /// request ends: neither time in which the process waits nor what others do meanwhile. (The
+    /// latencies in the report are from mark to mark.)
     pub fn begin(&mut self, id: u64, core: usize, engine: &impl Counting) {
         let whose = match engine.process(core) {
             0 => Whose::Core(core),
@@ -151,8 +151,8 @@ impl Regions {
         self.requests.insert(id, (whose, counters));
     }
 
-    /// A request ends, on any core. Nothing is counted outside of a region, nor of a request that
-    /// moved to another core without its process being known.
+    /// Ends a request, on any core. Returns None outside a region, and for a request that moved to
+    /// another core while its process was unknown.
     pub fn end(&mut self, id: u64, core: usize, engine: &impl Counting) -> Option<Part> {
         let (whose, old) = self.requests.remove(&id)?;
         if matches!(whose, Whose::Core(began) if began != core) {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Two cores that both count what the cell says.
+    /// Two cores whose counters follow the first cell; the second cell is the census.
     struct Fake(Cell<u64>, Cell<f64>);
 
     impl Counting for Fake {
@@ -185,7 +185,7 @@ mod tests {
             })
         }
         fn process(&self, core: usize) -> u32 {
-            // The first core's process is known, and runs on both.
+            // The process of the first core is known, and runs on both.
             1 - core as u32
         }
         fn process_counters(&self, process: u32) -> Option<Counters> {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_region_is_looked_at_once() {
+    fn a_short_region_has_one_census() {
         let engine = Fake(Cell::new(0), Cell::new(5.0));
         let mut regions = Regions::default();
         regions.start(0, 0, &engine);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_its_process_wherever_that_runs() {
+    fn a_request_counts_its_process_on_all_cores() {
         let engine = Fake(Cell::new(10), Cell::new(0.0));
         let mut regions = Regions::default();
         regions.start(0, 0, &engine);
@@ -267,7 +267,7 @@ mod tests {
             value(&regions.end(1, 1, &engine).unwrap(), "instructions"),
             6.0
         );
-        // Ended twice, moved, never begun.
+        // Ended twice; moved to another core; never begun.
         assert!(regions.end(1, 1, &engine).is_none());
         regions.begin(2, 1, &engine);
         assert!(regions.end(2, 0, &engine).is_none());

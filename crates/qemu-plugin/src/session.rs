@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run of the guest: what each core translates by, which process it runs, what it is told by
-//! marks, and the sink that all of it goes to.
+//! A run of the guest: follows what each core translates by and which process it runs, and sends
+//! fetches, loads and stores to the engine.
 
 mod events;
 #[cfg(test)]
@@ -21,7 +21,6 @@ use crate::regions::Regions;
 use anyhow::{Context as _, Result};
 use translation::{AccessKind, Privilege, Sink};
 
-/// A run.
 pub struct Session {
     args: Args,
     arch: &'static Arch,
@@ -41,9 +40,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Prepares a run on `vcpus` cores.
+    /// Prepares a run, and reports errors in the arguments before the guest starts.
     pub fn new(args: Args, arch: &'static Arch, vcpus: usize) -> Result<Self> {
-        // Whatever is wrong is said before the guest starts.
         let kernel = args.kernel.as_deref();
         let kernel = kernel.map(|path| Kernel::read(path, arch)).transpose()?;
         let engine = Engine::prepare(&args, arch, vcpus)?;
@@ -65,7 +63,7 @@ impl Session {
         })
     }
 
-    /// A vCPU is there. The first brings what QEMU has ready only now.
+    /// Takes note of a vCPU. Registers and memory can be looked up only when the first is there.
     pub fn vcpu(&mut self, index: usize) -> Result<()> {
         let current = match &mut self.current {
             Some(current) => current,
@@ -85,19 +83,18 @@ impl Session {
         Ok(())
     }
 
-    /// The vCPU that runs.
     #[inline(always)]
     pub fn vcpu_now(&mut self) -> usize {
         self.current.as_mut().map_or(0, CurrentCpu::index)
     }
 
-    /// Accesses are of interest.
+    /// True if accesses are to be reported.
     #[inline(always)]
     pub fn active(&self) -> bool {
         self.active
     }
 
-    /// A block's part that begins at `vaddr`, which QEMU has at `host`.
+    /// A new part of a block that begins at `vaddr`, at the host address `host`.
     pub fn block(&self, vaddr: u64, host: usize) -> Block {
         Block {
             vaddr,
@@ -109,7 +106,7 @@ impl Session {
         }
     }
 
-    /// What is to be watched about an instruction.
+    /// Why to watch an instruction; None if there is no reason.
     pub fn event(&self, vaddr: u64, bytes: &[u8]) -> Option<Event> {
         match self.kernel.as_ref().and_then(|kernel| kernel.fault(vaddr)) {
             Some(entry) => Some(Event::PageFault(entry)),
@@ -117,7 +114,7 @@ impl Session {
         }
     }
 
-    /// A block is executed.
+    /// Called when QEMU executes a block's part.
     #[inline(always)]
     pub fn fetch(&mut self, block: &mut Block) {
         self.output.instructions += u64::from(block.instructions);
@@ -154,7 +151,7 @@ impl Session {
         }
     }
 
-    /// A load or store has been executed.
+    /// Called after a load or store.
     #[inline(always)]
     pub fn access(&mut self, vaddr: u64, paddr: u64, size: u32, store: bool) {
         let vcpu = self.vcpu_now();
@@ -169,10 +166,10 @@ impl Session {
         self.engine.access(vcpu, kind, vaddr, Some(paddr), size);
     }
 
-    /// Code of other rights runs, or of another process. `kernel` says whose half it is in.
+    /// Updates privilege and process before code of the kernel's half (`kernel`) or of the other.
     #[cold]
     fn turn(&mut self, vcpu: usize, kernel: bool) {
-        // Early in its life a kernel runs at low addresses too: only the processor knows.
+        // A booting kernel runs at low addresses too, so ask the processor.
         let mode = &self.arch.user_mode;
         let user = !kernel
             && match &self.cpu {
@@ -180,7 +177,7 @@ impl Session {
                 None => true,
             };
         if user {
-            // User code runs only when the faults that it took are handled.
+            // User code runs again only after its faults are handled.
             self.close_faults(vcpu);
             if std::mem::take(&mut self.cores[vcpu].ask) {
                 self.identify(vcpu);
@@ -197,8 +194,8 @@ impl Session {
         }
     }
 
-    /// Finds where a block really is in this address space. It is user code, or code that a kernel
-    /// ran at a low address before it ran in its own half.
+    /// Corrects the address of a block for this address space. Blocks of the kernel's half need no
+    /// correction.
     #[cold]
     fn place(&mut self, vcpu: usize, block: &mut Block) {
         let Some(cpu) = &self.cpu else {
@@ -208,7 +205,7 @@ impl Session {
         if !self.cores[vcpu].mmu.context.paging {
             return;
         }
-        // At a block's part in a second page the counter may still be at the block's beginning.
+        // The program counter may be that of the block's first page.
         let pc = cpu.named(self.arch.pc);
         let in_page = pc & !0xfff | block.vaddr & 0xfff;
         block.vaddr = if in_page < pc {
@@ -219,7 +216,7 @@ impl Session {
         block.kernel = block.vaddr >= self.arch.kernel;
     }
 
-    /// Reads which process runs, while its own code does.
+    /// Reads which process runs. Call it before user code of that process.
     fn identify(&mut self, vcpu: usize) {
         let (Some(cpu), Some(kernel), Some(linux)) = (&self.cpu, &self.kernel, &self.arch.linux)
         else {
@@ -241,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Tells the engine, if anything is of interest.
+    /// Calls the engine if the run is active.
     fn send(&mut self, tell: impl FnOnce(&mut Engine)) {
         if self.active {
             tell(&mut self.engine);
@@ -259,7 +256,7 @@ impl Session {
         }
     }
 
-    /// From here on the engine is told everything; first what it has missed.
+    /// Makes the run active, and tells the engine the contexts and identities so far.
     fn activate(&mut self) {
         if std::mem::replace(&mut self.active, true) {
             return;
@@ -269,13 +266,13 @@ impl Session {
         }
         for number in 0..self.cores.count() {
             let core = &mut self.cores[number];
-            // Nobody has asked which process it runs.
+            // An inactive run does not identify processes.
             core.ask = true;
             self.engine.set_context(number, core.mmu.context);
         }
     }
 
-    /// The guest has ended: writes what there is to write.
+    /// Writes the results after the guest has ended.
     pub fn finish(&mut self) -> Result<()> {
         self.output.report = self.engine.report();
         let model = self.engine.checked();

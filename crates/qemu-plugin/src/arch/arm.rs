@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! 32-bit ARM.
+//! 32-bit ARM (ARMv7 with short descriptors).
 
 use super::op::{Scope, SystemRegister};
 use super::words::{Does, Word, Words, word};
@@ -8,7 +8,7 @@ use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
 use translation::{Context, GuestMemory};
 
-/// What QEMU's machine has.
+/// With QEMU's machine `virt`.
 pub static ARCH: Arch = Arch {
     name: "arm",
     general: &[
@@ -19,7 +19,7 @@ pub static ARCH: Arch = Arch {
     stack: "sp",
     mark_argument: 0,
     system: &["cpsr"],
-    // The mode is User, 0b10000.
+    // The mode field is 0b10000, User.
     user_mode: UserMode {
         register: "cpsr",
         mask: 0xf,
@@ -41,7 +41,7 @@ pub const VIRT: Layout = Layout {
     high: 0,
 };
 
-/// The bits of a root that are the table's address; the lower ones are cacheability.
+/// The bits of TTBR0 and TTBR1 that are the table's address; the lower ones are cacheability.
 const ROOT: u64 = 0xffff_ff80;
 /// SCTLR.M: paging is on.
 const SCTLR_M: u64 = 1;
@@ -81,7 +81,7 @@ static TTBR1: SystemRegister = SystemRegister {
 static CONTEXTIDR: SystemRegister = SystemRegister {
     name: "contextidr",
     write: |mmu, value| {
-        // The address space's number is its low byte.
+        // The low byte is the ASID.
         mmu.context.asid = value as u16 & 0xff;
         None
     },
@@ -95,7 +95,7 @@ static DACR: SystemRegister = SystemRegister {
     },
 };
 
-/// ARMv7 (Arm ARM, B3.18): MCR p15.
+/// MCR p15 (Arm ARM, B3.18).
 const A32: &[Word] = &[
     word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(&SCTLR)),
     word(0x0fff_0fff, 0x0e02_0f50, 12, Does::Write(&TTBCR)),
@@ -122,10 +122,9 @@ const WORDS: Words = Words {
     mark: from_a32,
 };
 
-/// A mark is HINT #0x80 or above, executed always: unallocated, and a no-operation on every
-/// processor.
+/// The lowest mark. Marks are HINT #0x80 and above with the condition "always": the architecture
+/// leaves them unallocated and defines them as no-operations.
 const A32_HINT: u32 = 0xe320_f080;
-/// The code of an ARMv7 mark.
 fn from_a32(word: u32) -> Option<u16> {
     let code = word.wrapping_sub(A32_HINT);
     (code < CODES).then_some(code as u16)
@@ -177,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_are_told_by_their_bits() {
+    fn instructions_are_found_by_their_bits() {
         let a32 = |word: u32| WORDS.decode(&word.to_le_bytes());
         let write = |to, from| Some(Op::Write { to, from });
         // mcr p15,0,r2,c2,c0,0; mcr p15,0,r1,c13,c0,1; mcr p15,0,r3,c3,c0,0; mrc of the first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! AArch64.
+//! 64-bit ARM (AArch64).
 
 use super::arm::VIRT;
 use super::op::{Scope, SystemRegister};
@@ -9,7 +9,7 @@ use crate::mark::CODES;
 use crate::ram::Ram;
 use translation::{Context, GuestMemory};
 
-/// What QEMU's machine has.
+/// With QEMU's machine `virt`.
 pub static ARCH: Arch = Arch {
     name: "aarch64",
     general: &[
@@ -21,7 +21,7 @@ pub static ARCH: Arch = Arch {
     stack: "sp",
     mark_argument: 0,
     system: &["cpsr"],
-    // PSTATE's EL and SP: EL0t.
+    // EL and SP of PSTATE: EL0t.
     user_mode: UserMode {
         register: "cpsr",
         mask: 0xf,
@@ -35,11 +35,11 @@ pub static ARCH: Arch = Arch {
     decode: |bytes| WORDS.decode(bytes),
 };
 
-/// The bits of a root that are the table's address: bit 0 is CnP, the upper 16 the ASID.
+/// The bits of TTBR0 and TTBR1 that are the table's address; bit 0 is CnP, the upper 16 the ASID.
 const ROOT: u64 = 0x0000_ffff_ffff_fffe;
 /// SCTLR_EL1.M: paging is on.
 const SCTLR_M: u64 = 1;
-/// TCR_EL1.A1: the address space's number is TTBR1's.
+/// TCR_EL1.A1: the ASID is TTBR1's, not TTBR0's.
 const TCR_A1: u64 = 1 << 22;
 
 static SCTLR: SystemRegister = SystemRegister {
@@ -81,20 +81,20 @@ static TTBR1: SystemRegister = SystemRegister {
     },
 };
 
-/// Levels of tables that are walked with this TCR: T0SZ says how many high bits of an address are
-/// not translated. (T1SZ could differ; in Linux it does not once processes run.)
+/// The number of levels with this TCR. T0SZ is the number of high address bits that are not
+/// translated. (T1SZ could differ, but not in Linux once processes run.)
 fn levels(tcr: u64) -> u8 {
     let bits = 64 - (tcr & 63).min(52);
     (bits - 12).div_ceil(9) as u8
 }
 
-/// AArch64 (Arm ARM, C5.1 and C5.5): MSR to a register, TLBI, ERET.
+/// MSR to a register, TLBI, ERET (Arm ARM, C5.1 and C5.5).
 const A64: &[Word] = &[
     word(0xffff_ffe0, 0xd518_1000, 0, Does::Write(&SCTLR)),
     word(0xffff_ffe0, 0xd518_2040, 0, Does::Write(&TCR)),
     word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(&TTBR0)),
     word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(&TTBR1)),
-    // TLBI of ranges (RVAE1 and its kin, ARMv8.4), of which the pages are not worked out.
+    // TLBI of ranges (RVAE1 and similar, ARMv8.4) drop everything: the range is not decoded.
     word(0xffff_ff20, 0xd508_8220, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ff20, 0xd508_8520, 0, Does::Invalidate(Scope::All)),
     word(0xffff_ff20, 0xd508_8620, 0, Does::Invalidate(Scope::All)),
@@ -111,7 +111,7 @@ const A64: &[Word] = &[
     word(0xffff_ffff, 0xd69f_03e0, 0, Does::Return),
 ];
 
-/// TLBI by address takes VA[55:12] in the low 44 bits.
+/// TLBI by address has VA[55:12] in the low 44 bits of its register.
 const WORDS: Words = Words {
     known: A64,
     registers: 0x1f,
@@ -119,9 +119,9 @@ const WORDS: Words = Words {
     mark: from_a64,
 };
 
-/// A mark is HINT #0x60 or above: unallocated, and a no-operation on every processor.
+/// The lowest mark. Marks are HINT #0x60 and above: the architecture leaves them unallocated and
+/// defines them as no-operations.
 const A64_HINT: u32 = 0xd503_201f | 0x60 << 5;
-/// The code of an AArch64 mark.
 fn from_a64(word: u32) -> Option<u16> {
     let code = word.wrapping_sub(A64_HINT) >> 5;
     (word & 0x1f == 0x1f && code < CODES).then_some(code as u16)
@@ -169,12 +169,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_are_told_by_their_bits() {
+    fn instructions_are_found_by_their_bits() {
         let a64 = |word: u32| WORDS.decode(&word.to_le_bytes());
         // msr ttbr0_el1, x7; msr contextidr_el1, x1; eret; nop; mrs x7, ttbr0_el1
         let write = |to, from| Some(Op::Write { to, from });
         assert_eq!(a64(0xd518_2007), write(&TTBR0, 7));
-        // CONTEXTIDR_EL1 is for debuggers alone.
+        // CONTEXTIDR_EL1 is only for debuggers.
         assert_eq!(a64(0xd518_d021), None);
         // msr sctlr_el1, x0; msr tcr_el1, x10
         assert_eq!(a64(0xd518_1000), write(&SCTLR, 0));
@@ -198,9 +198,9 @@ mod tests {
             else {
                 panic!("{word:#x} does not invalidate a page");
             };
-            // The ASID in the upper bits is not address.
+            // The upper bits are the ASID.
             assert_eq!(page.address(0, |_| 0x0042_0000_0001_2345), 0x1234_5000);
-            // A kernel's address comes without its topmost byte.
+            // A kernel address, without its top byte.
             let kernel = page.address(0, |_| 0x0000_0fff_8000_1234);
             assert_eq!(kernel, 0xffff_f800_0123_4000);
         }
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn the_root_that_tcr_chooses_brings_the_number_of_the_address_space() {
+    fn tcr_selects_the_root_with_the_asid() {
         let mut mmu = Mmu::default();
         let mut write = |register: &SystemRegister, value| {
             assert_eq!((register.write)(&mut mmu, value), None);
             mmu.context
         };
-        // T0SZ of 25 is 39 bits, so three levels.
+        // T0SZ of 25 leaves 39 bits, so three levels.
         assert_eq!(write(&TCR, 25).levels, 3);
         let context = write(&TTBR0, 7 << 48 | 0x4000 | 1);
         assert_eq!((context.root, context.asid), (0x4000, 7));

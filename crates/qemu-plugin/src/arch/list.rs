@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The architectures there are: one file and one line here for each.
+//! All architectures, one line per file.
 
 use super::{Arch, arm, arm64, x86};
 use anyhow::{Context, Result};
 
-/// All of them.
 static ALL: &[&Arch] = &[&x86::ARCH, &arm64::ARCH, &arm::ARCH];
 
-/// What QEMU calls `name`.
+/// The architecture of QEMU's target `name`.
 pub fn find(name: &str) -> Result<&'static Arch> {
     let found = ALL.iter().copied().find(|arch| arch.name == name);
     found.with_context(|| {
         let names: Vec<_> = ALL.iter().map(|arch| arch.name).collect();
         format!(
-            "there is no description of QEMU's target {name}; there are {}",
+            "QEMU's target {name} is not supported; {} are",
             names.join(", ")
         )
     })
@@ -24,18 +23,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_architecture_is_whole() {
+    fn every_architecture_is_complete() {
         for arch in ALL {
             assert_eq!(find(arch.name).unwrap().name, arch.name);
             assert!(arch.general.len() >= 16, "{}", arch.name);
             assert!(usize::from(arch.mark_argument) < arch.general.len());
-            // Any machine takes this guest's tables.
+            // Every model can walk this guest's tables.
             for model in translation::Model::builtin_names() {
                 let model = translation::Model::builtin(model).unwrap();
                 let taken = model.with_page_tables(arch.page_tables);
                 assert!(taken.is_ok(), "{}: {:?}", arch.name, taken.err());
             }
-            // What is read by name must be among what is looked up.
+            // Registers that are read by name must be among those looked up.
             assert!(arch.system.contains(&arch.user_mode.register));
             if let Some(linux) = &arch.linux {
                 assert!(arch.system.contains(&linux.area));

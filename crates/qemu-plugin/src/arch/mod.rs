@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What differs between the machines that QEMU emulates, as data.
+//! The interface of an architecture: data, and functions for what data cannot express.
+//!
+//! Each architecture is one file here and one line in `list.rs`. No code outside this folder names
+//! one.
 
-pub(crate) mod arm;
-pub(crate) mod arm64;
+mod arm;
+mod arm64;
 pub mod list;
 pub mod op;
 mod words;
-pub(crate) mod x86;
+mod x86;
 
 use crate::ram::{Layout, Ram};
 use op::Op;
 use translation::{AccessKind, Context};
 
-/// An architecture, with the machine that QEMU makes of it.
+/// An architecture and the machine of it that QEMU emulates.
 #[derive(Debug)]
 pub struct Arch {
     /// QEMU's name of the target.
@@ -25,21 +28,19 @@ pub struct Arch {
     pub stack: &'static str,
     /// The number of the general register with a mark's argument.
     pub mark_argument: u8,
-    /// Other registers that are read.
+    /// QEMU's names of the other registers that the plugin reads.
     pub system: &'static [&'static str],
-    /// How user mode is told.
     pub user_mode: UserMode,
-    /// What is known of its Linux kernel; without it processes and page faults are not seen.
+    /// How to follow its Linux kernel. Without it, processes and page faults are not reported.
     pub linux: Option<Linux>,
-    /// The page tables' format, as models name it.
+    /// The page tables' format, by its name in models.
     pub page_tables: &'static str,
     /// The check mode's walk of these tables. It shares no code with the model's.
     pub walk: Walker,
-    /// Where the machine has its memory.
     pub layout: Layout,
-    /// Addresses from here on are the kernel's.
+    /// The first address of the kernel's half.
     pub kernel: u64,
-    /// What an instruction means, if it means anything to us.
+    /// What to do at an instruction; None for those that need not be watched.
     pub decode: fn(&[u8]) -> Option<Op>,
 }
 
@@ -48,13 +49,11 @@ pub struct Arch {
 pub struct UserMode {
     /// One of [`Arch::system`].
     pub register: &'static str,
-    /// The bits.
     pub mask: u64,
-    /// Their value.
     pub value: u64,
 }
 
-/// Where Linux keeps the running process, and where page faults enter it.
+/// Where Linux keeps the running process and handles page faults.
 #[derive(Debug)]
 pub struct Linux {
     /// The register with the address of the processor's own area while user code runs, one of
@@ -62,40 +61,40 @@ pub struct Linux {
     pub area: &'static str,
     /// The symbol of the pointer to the running task in that area.
     pub current: &'static str,
-    /// The ways into the page fault's handling.
+    /// The entries into the page fault handler.
     pub faults: &'static [FaultEntry],
-    /// Bytes that are on the stack at such an entry and have been taken off at the return.
+    /// Bytes that the handler pops between such an entry and its return from the exception.
     pub taken_off: u64,
 }
 
-/// A way into the page fault's handling.
+/// An entry into the page fault handler.
 #[derive(Debug)]
 pub struct FaultEntry {
     /// The symbol of its first instruction.
     pub symbol: &'static str,
-    /// The access that faulted and its address, before that instruction is executed.
+    /// Reads the access that faulted and its address. Called before that instruction.
     pub read: fn(&dyn Cpu) -> (AccessKind, u64),
 }
 
-/// The core that runs.
+/// The registers and memory of the core that runs.
 pub trait Cpu {
     /// The general register with this number; 0 if it cannot be read.
     fn general(&self, number: u8) -> u64;
     /// The register with this name, one that the architecture lists; 0 if it cannot be read.
     fn named(&self, name: &str) -> u64;
-    /// Reads memory by virtual address; false if it is not there.
+    /// Reads memory by virtual address; false if it cannot be read.
     fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool;
 }
 
-/// Walks the tables of a context for an address.
+/// Walks the page tables of a context for a virtual address.
 pub type Walker = fn(&Context, u64, &Ram) -> Walk;
 
-/// A walk: what it read, and the physical address if it got there.
+/// The result of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Walk {
     /// Addresses and values of the entries, from the root on.
     pub entries: Vec<(u64, u64)>,
-    /// The result.
+    /// None without a translation.
     pub paddr: Option<u64>,
 }
 
@@ -106,11 +105,11 @@ mod tests {
     use translation::format::Format;
 
     /// Bits of 64-bit entries that leave addresses within a megabyte. ARMv8's contiguous bit (52)
-    /// is left out: it says that neighbours agree, which random ones do not.
+    /// is clear: it promises that neighbours agree, which random entries do not.
     pub const LONG: u64 = !0x001f_ffff_fff0_0000;
 
-    /// Compares with the model's walker on tables of random entries from 0 on; fails unless both
-    /// translated many addresses, and the same.
+    /// Compares a walk with the model's on tables of random entries from 0 on. Both must translate
+    /// many addresses, to the same result.
     pub fn compare(
         name: &str,
         context: &Context,
@@ -128,7 +127,7 @@ mod tests {
         };
         for round in 0..40 {
             let mut memory = SparseMemory::new();
-            // Entries that point into these pages again, and three of four are present.
+            // Entries point into these pages again; three of four are present.
             for at in (0..0x10_0000).step_by(8) {
                 memory.write_u64(at, (random() | random() & 0x3_0000_0003) & mask);
             }

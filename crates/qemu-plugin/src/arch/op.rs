@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which instructions change translations, and marks: found once, when QEMU translates a block.
+//! The meaning of watched instructions: those that change translations, and marks.
 //!
-//! A register that only a few instructions write need not be read at every access: the plugin
-//! looks for those instructions and reads their operand when they are executed.
+//! They are found once, when QEMU translates a block, and their operands are read when they are
+//! executed. So no system register is read at an access.
 
 use translation::{Context, Invalidation};
 
-/// What a core translates by.
+/// The state that a core translates by.
 #[derive(Debug, Default)]
 pub struct Mmu {
-    /// What the model is told.
+    /// The part that the model uses.
     pub context: Context,
-    /// The last value of a register on which other writes depend: x86's CR4, arm64's TCR.
+    /// The last value of a register that later writes depend on: x86's CR4, arm64's TCR.
     pub control: u64,
 }
 
-/// A system register that decides about translations.
+/// A system register that affects translations. Equal if the names are.
 #[derive(Debug)]
 pub struct SystemRegister {
-    /// The manual's name.
+    /// The architecture manual's name.
     pub name: &'static str,
-    /// What a write of this value changes, and which entries of the core it drops.
+    /// Applies a write of this value. Returns the TLB entries of the core that the write drops.
     pub write: fn(&mut Mmu, u64) -> Option<Invalidation>,
 }
 
@@ -32,56 +32,50 @@ impl PartialEq for SystemRegister {
 
 impl Eq for SystemRegister {}
 
-/// Which entries an instruction drops.
+/// Which TLB entries an instruction drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One page, of the current address space and among the global ones.
+    /// Those of one page, in the current address space or global.
     Page(Operand),
-    /// One page, of every address space.
+    /// Those of one page, in every address space.
     PageAllSpaces(Operand),
-    /// All but the global ones.
+    /// All except global ones.
     AllButGlobal,
-    /// All.
     All,
 }
 
-/// Whose entries an instruction drops.
+/// On which cores an instruction drops entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the core that executes it.
+    /// The one that executes it.
     Core,
-    /// Those of every core.
+    /// All.
     Machine,
 }
 
-/// Where an instruction finds a value or an address, in numbers of general registers.
+/// Where an instruction finds an address. Registers are numbers of [`super::Arch::general`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
     /// base + index * scale + displacement.
     Memory {
-        /// The base.
         base: Option<u8>,
-        /// The index and its scale.
+        /// Register and scale.
         index: Option<(u8, u8)>,
-        /// The displacement.
         displacement: i32,
     },
-    /// Relative to the next instruction.
+    /// The displacement from the next instruction.
     Relative(i32),
-    /// A page's number in a register, as ARM's invalidations have it: shift left, then mask.
+    /// ARM's form: a register's value, shifted left, then masked.
     Page {
-        /// The register.
         register: u8,
-        /// Bits to shift left.
         shift: u8,
-        /// What of it is address.
+        /// The bits that are address.
         mask: u64,
     },
 }
 
 impl Operand {
-    /// The address that it means: `next` is the address of the next instruction, `register` reads
-    /// a general register.
+    /// The address. `next` is that of the next instruction, `register` reads a general register.
     pub fn address(self, next: u64, register: impl Fn(u8) -> u64) -> u64 {
         match self {
             Operand::Memory {
@@ -103,7 +97,7 @@ impl Operand {
                 mask,
             } => {
                 let address = register(number) << shift & mask;
-                // 56 bits of an address are a kernel's if the topmost is set.
+                // A 64-bit address is given without its top byte: extend the sign.
                 let unnamed = mask.leading_zeros().min(8);
                 match mask >> 32 {
                     0 => address,
@@ -114,25 +108,19 @@ impl Operand {
     }
 }
 
-/// What an instruction means for translations or for the run.
+/// What a watched instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// It writes a general register to a system register.
+    /// Writes a general register to a system register.
     Write {
-        /// Where to.
         to: &'static SystemRegister,
         /// The general register's number.
         from: u8,
     },
-    /// It invalidates entries.
-    Invalidate {
-        /// Which.
-        scope: Scope,
-        /// Whose.
-        reach: Reach,
-    },
-    /// It returns from an exception.
+    /// Drops TLB entries.
+    Invalidate { scope: Scope, reach: Reach },
+    /// Returns from an exception.
     Return,
-    /// A mark of `mark.h`.
+    /// A mark of `mark.h`, by its code.
     Mark(u16),
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decoding of instructions of fixed length.
+//! Decodes instructions of 32 bits by tables.
 
 use super::op::{Op, Operand, Reach, Scope, SystemRegister};
 
-/// An instruction of fixed length: the bits that tell it, and what it does with its register.
+/// A watched instruction: it is this one if `word & mask == value`.
 pub struct Word {
     mask: u32,
     value: u32,
-    /// The lowest bit of the register's number.
+    /// Position of the lowest bit of the register's number.
     register: u32,
     does: Does,
 }
 
 pub enum Does {
     Write(&'static SystemRegister),
-    /// Of the page that the register names, in every address space.
+    /// Drops the page that the register names, in every address space.
     InvalidatePage,
     Invalidate(Scope),
     Return,
@@ -29,15 +29,15 @@ pub const fn word(mask: u32, value: u32, register: u32, does: Does) -> Word {
     }
 }
 
-/// An architecture whose instructions are words.
+/// How an architecture encodes its watched instructions.
 pub struct Words {
-    /// The instructions that matter.
+    /// The first match counts.
     pub known: &'static [Word],
-    /// The bits of a register's number.
+    /// The mask of a register's number.
     pub registers: u32,
-    /// How a register names a page to be invalidated: shift left, then mask.
+    /// Shift and mask of [`Operand::Page`].
     pub page: (u8, u64),
-    /// The mark that a word is.
+    /// The code of a mark; None if the word is not one.
     pub mark: fn(u32) -> Option<u16>,
 }
 
@@ -62,9 +62,9 @@ impl Words {
     }
 }
 
-/// ARM's invalidations name what they drop, mostly on all cores, whatever runs. Here all of them
-/// are broadcasts, and that of one address space drops every space: more is dropped than the
-/// processor must, nothing stays that it may not keep.
+/// Counts every invalidation as a broadcast, and that of one address space as that of all: ARM's name
+/// their address space, mostly on all cores, but the plugin does not read it. So the model drops
+/// more than a processor must, and keeps nothing that a processor must drop.
 fn all_cores(scope: Scope) -> Op {
     Op::Invalidate {
         scope,

@@ -8,7 +8,7 @@ use crate::ram::{Layout, Ram};
 use std::mem::replace;
 use translation::{AccessKind, Context, GuestMemory, Invalidation};
 
-/// What QEMU's machine has.
+/// With QEMU's machine `microvm`.
 pub static ARCH: Arch = Arch {
     name: "x86_64",
     general: &[
@@ -25,7 +25,7 @@ pub static ARCH: Arch = Arch {
         value: 3,
     },
     linux: Some(Linux {
-        // SWAPGS has exchanged GS and this one on the way out.
+        // The kernel's GS base: SWAPGS moved it here on the way to user code.
         area: "k_gs_base",
         current: "pcpu_hot",
         faults: &[FaultEntry {
@@ -42,8 +42,8 @@ pub static ARCH: Arch = Arch {
     decode,
 };
 
-/// The fault whose error code is on top of the stack: bit 1 a write, bit 4 a fetch (Intel SDM
-/// volume 3, 4.7).
+/// Reads the error code on top of the stack, bit 1 a write and bit 4 a fetch (Intel SDM volume 3,
+/// 4.7), and the address in CR2.
 fn fault(cpu: &dyn Cpu) -> (AccessKind, u64) {
     let mut code = [0; 8];
     cpu.memory(cpu.named("rsp"), &mut code);
@@ -55,9 +55,9 @@ fn fault(cpu: &dyn Cpu) -> (AccessKind, u64) {
     (kind, cpu.named("cr2"))
 }
 
-/// CR0.PG.
+/// CR0.PG: paging is on.
 const CR0_PG: u64 = 1 << 31;
-/// CR4.LA57.
+/// CR4.LA57: the tables have five levels.
 const CR4_LA57: u64 = 1 << 12;
 
 static CR0: SystemRegister = SystemRegister {
@@ -72,10 +72,10 @@ static CR0: SystemRegister = SystemRegister {
 static CR3: SystemRegister = SystemRegister {
     name: "cr3",
     write: |mmu, value| {
-        // The other bits are PCID or cache control, and "keep entries".
+        // The other bits are PCID, cache control and "keep entries".
         let root = value & ADDRESS;
-        // The same root again is how the kernel flushes the current address space. A new one is a
-        // switch: the guest's processor has no PCID, the modelled one does.
+        // The kernel writes the same root again to flush the current address space. A new root is
+        // a switch without a flush: the modelled processor has PCID, though QEMU's has not.
         let again = replace(&mut mmu.context.root, root) == root;
         again.then_some(Invalidation::AddressSpace { root })
     },
@@ -85,7 +85,7 @@ static CR4: SystemRegister = SystemRegister {
     name: "cr4",
     write: |mmu, value| {
         mmu.context.levels = if value & CR4_LA57 != 0 { 5 } else { 4 };
-        // The kernel toggles PGE in order to flush, and changes other bits rarely.
+        // The kernel toggles PGE to flush, and rarely changes other bits.
         let changed = replace(&mut mmu.control, value) != value;
         changed.then_some(Invalidation::All)
     },
@@ -98,8 +98,8 @@ pub const MICROVM: Layout = Layout {
     high: 1 << 32,
 };
 
-/// A mark is the 7-byte `nopl 0x434f00NN(%rax)`: a no-operation on every processor, from user space
-/// too, which no compiler emits with that displacement. NN is its code. This is the upper half.
+/// The upper half of a mark's displacement. A mark is the 7-byte `nopl 0x434f00NN(%rax)`, NN its
+/// code: a no-operation on every processor, also in user space, that no compiler emits.
 const X86_MAGIC: u32 = 0x434f;
 fn decode(bytes: &[u8]) -> Option<Op> {
     let mut rest = bytes;
@@ -136,14 +136,14 @@ fn decode(bytes: &[u8]) -> Option<Op> {
             Some(Op::Write { to, from })
         }
         [0x0f, 0x01, modrm, tail @ ..] if modrm >> 3 & 7 == 7 && *modrm < 0xc0 => {
-            // A segment's base is not known here; more than is asked for is still right.
+            // The base of a segment is unknown here. Dropping too much is still correct.
             let scope = match memory(*modrm, rex, tail) {
                 Some(address) if !segment => Scope::Page(address),
                 _ => Scope::All,
             };
             Some(invalidate(scope))
         }
-        // INVPCID: its descriptor lies in memory, and QEMU's TCG does not offer it to guests.
+        // INVPCID: its operand is in memory. QEMU's TCG does not offer it to guests.
         [0x0f, 0x38, 0x82, ..] if prefixes > 0 => Some(invalidate(Scope::All)),
         _ => None,
     }
@@ -156,7 +156,7 @@ fn invalidate(scope: Scope) -> Op {
     }
 }
 
-/// The memory operand of a ModRM byte and what follows it.
+/// Decodes the memory operand of a ModRM byte and the bytes that follow; None if it is cut off.
 fn memory(modrm: u8, rex: u8, tail: &[u8]) -> Option<Operand> {
     let (mode, rm) = (modrm >> 6, modrm & 7);
     let mut tail = tail;
@@ -188,16 +188,15 @@ fn memory(modrm: u8, rex: u8, tail: &[u8]) -> Option<Operand> {
     })
 }
 
-/// The code in an x86 mark's displacement.
 fn from_x86(displacement: u32) -> Option<u16> {
     (displacement >> 16 == X86_MAGIC && displacement & 0xffff < CODES)
         .then_some(displacement as u16)
 }
 
-/// Bits of an x86-64 entry that are an address.
+/// The bits of an entry, or of CR3, that are an address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// Walks x86-64 page tables (Intel SDM volume 3, 4.5).
+/// Walks page tables (Intel SDM volume 3, 4.5).
 fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
     let mut walk = Walk {
         entries: Vec::new(),
@@ -235,19 +234,19 @@ mod tests {
     #[test]
     fn control_registers_are_found_with_any_prefix() {
         let write = |to, from| Some(Op::Write { to, from });
-        // mov %rax,%cr3; mov %r9,%cr3; mov %ecx,%cr0; mov %r8,%cr4 with a useless REX.W.
+        // mov %rax,%cr3; mov %r9,%cr3; mov %ecx,%cr0; mov %r8,%cr4 with a redundant REX.W.
         assert_eq!(decode(&[0x0f, 0x22, 0xd8]), write(&CR3, 0));
         assert_eq!(decode(&[0x41, 0x0f, 0x22, 0xd9]), write(&CR3, 9));
         assert_eq!(decode(&[0x0f, 0x22, 0xc1]), write(&CR0, 1));
         assert_eq!(decode(&[0x49, 0x0f, 0x22, 0xe0]), write(&CR4, 8));
-        // CR2 and CR8 do not concern translation, nor does reading CR3.
+        // Writes of CR2 and CR8 and reads of CR3 do not affect translation.
         assert_eq!(decode(&[0x0f, 0x22, 0xd0]), None);
         assert_eq!(decode(&[0x44, 0x0f, 0x22, 0xc0]), None);
         assert_eq!(decode(&[0x0f, 0x20, 0xd8]), None);
     }
 
     #[test]
-    fn the_operand_of_invlpg_is_worked_out() {
+    fn the_operand_of_invlpg_is_decoded() {
         let at = |bytes: &[u8]| match decode(bytes) {
             Some(Op::Invalidate {
                 scope: Scope::Page(operand),
@@ -266,7 +265,7 @@ mod tests {
         );
         assert_eq!(at(&[0x0f, 0x01, 0x3d, 0x00, 0x01, 0x00, 0x00]), 0x70_0100);
         assert_eq!(at(&[0x0f, 0x01, 0x3c, 0x24]), 0x5000);
-        // Relative to GS: more is thrown away than asked for.
+        // Relative to GS: everything is dropped.
         let all = Some(invalidate(Scope::All));
         assert_eq!(decode(&[0x65, 0x0f, 0x01, 0x38]), all);
         // swapgs has the same opcode and no memory operand.
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_and_ordinary_instructions() {
+    fn returns_are_found_and_ordinary_instructions_are_not() {
         assert_eq!(decode(&[0x48, 0xcf]), Some(Op::Return));
         for bytes in [
             &[0x90][..],
@@ -291,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_instruction_is_none() {
+    fn a_cut_invlpg_drops_everything() {
         for bytes in [
             &[0x0f, 0x01, 0x3c, 0x25, 0x78][..],
             &[0x0f, 0x01, 0x3d, 0],
             &[0x0f, 0x01, 0x7c],
         ] {
-            // It cannot be read, so all is thrown away rather than the wrong page.
+            // The operand cannot be decoded, so everything is dropped.
             let all = Some(invalidate(Scope::All));
             assert_eq!(decode(bytes), all, "{bytes:x?}");
         }
@@ -317,7 +316,7 @@ mod tests {
             let mark = [0x0f, 0x1f, 0x80, code, 0, 0x4f, 0x43];
             assert_eq!(decode(&mark), Some(Op::Mark(code.into())));
         }
-        // A compiler's long nop, another displacement, a code that is too large.
+        // A compiler's long nop; another displacement; a code that is too large.
         assert_eq!(from_x86(0), None);
         assert_eq!(from_x86(0x434e_0001), None);
         assert_eq!(from_x86(0x434f_0010), None);
@@ -331,7 +330,7 @@ mod tests {
         let flush = Some(Invalidation::AddressSpace { root: 0x1000 });
         assert_eq!(write(&CR3, 1 << 63 | 0x1000 | 4), flush);
         assert_eq!(write(&CR3, 0x2000), None);
-        // Paging goes on; a bit of CR4 (PGE) changes, the same value again changes nothing.
+        // Turning paging on and changing a bit of CR4 flush; the same values again do not.
         let all = Some(Invalidation::All);
         assert_eq!(write(&CR0, CR0_PG | 1), all);
         assert_eq!(write(&CR0, CR0_PG), None);
@@ -372,7 +371,7 @@ mod tests {
                 true
             }
         }
-        // Not present and by user code: read, write, fetch.
+        // Faults of user code on absent pages: read, write, fetch.
         assert_eq!(fault(&Stopped(4)), (AccessKind::Read, 0x7000));
         assert_eq!(fault(&Stopped(6)), (AccessKind::Write, 0x7000));
         assert_eq!(fault(&Stopped(0x14)), (AccessKind::Fetch, 0x7000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a watched instruction does when it is executed.
+//! What the session does when a watched instruction is executed.
 
 use super::Session;
 use crate::arch::FaultEntry;
@@ -9,7 +9,7 @@ use crate::mark::Mark;
 use translation::{Invalidation, Sink};
 
 impl Session {
-    /// A watched instruction is about to be executed.
+    /// Called before QEMU executes a watched instruction.
     pub fn event_at(&mut self, site: &Site) {
         let vcpu = self.vcpu_now();
         match site.what {
@@ -32,7 +32,7 @@ impl Session {
         }
     }
 
-    /// Entries are dropped; `next` is the address of the next instruction.
+    /// Drops entries. `next` is the address of the next instruction.
     fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, next: u64) {
         let address = |operand: Operand| operand.address(next, |number| self.general(number));
         let (what, page) = match scope {
@@ -47,7 +47,7 @@ impl Session {
             Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
             Scope::All => (Invalidation::All, None),
         };
-        // What the kernel has at an address is the same in every space.
+        // Kernel code is at the same address in every space.
         let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
         match reach {
             Reach::Core => {
@@ -72,14 +72,14 @@ impl Session {
         self.cpu.as_ref().map_or(0, |cpu| cpu.general(number))
     }
 
-    /// A system register gets a new value.
+    /// Writes a system register.
     fn write(&mut self, vcpu: usize, register: &SystemRegister, value: u64) {
         let mmu = &mut self.cores[vcpu].mmu;
         let before = mmu.context;
         let flush = (register.write)(mmu, value);
         let context = self.cores[vcpu].mmu.context;
         if context.root != before.root {
-            // Another process runs; what its predecessor was about is its own when it is back.
+            // Another process runs. Faults of the previous one end here for the model.
             self.close_faults(vcpu);
             self.cores[vcpu].ask = true;
             self.cores.enter(vcpu);
@@ -93,7 +93,6 @@ impl Session {
         }
     }
 
-    /// The processor has entered the kernel's page fault handler.
     fn page_fault(&mut self, vcpu: usize, entry: &FaultEntry) {
         let Some(cpu) = &self.cpu else {
             return;
@@ -107,8 +106,7 @@ impl Session {
         self.send(|engine| engine.fault(vcpu, kind, vaddr));
     }
 
-    /// A return from an exception is about to be executed; the fault whose frame it takes is
-    /// handled.
+    /// Ends the faults whose stack frame this return from an exception pops.
     fn exception_return(&mut self, vcpu: usize) {
         if self.cores[vcpu].faults.is_empty() {
             return;
@@ -116,7 +114,7 @@ impl Session {
         let (Some(cpu), Some(linux)) = (&self.cpu, &self.arch.linux) else {
             return;
         };
-        // Stacks grow down.
+        // Stacks grow down: an inner fault has a lower address.
         let frame = cpu.named(self.arch.stack);
         while let Some(&stack) = self.cores[vcpu].faults.last() {
             if stack.wrapping_add(linux.taken_off) > frame {

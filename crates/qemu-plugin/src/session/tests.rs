@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run on an architecture that nothing but this file knows.
+//! Runs a session on an architecture that only this file knows.
 
 use super::*;
 use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
@@ -20,7 +20,7 @@ static ROOT: SystemRegister = SystemRegister {
 };
 
 static MADE_UP: Arch = DESCRIPTION;
-/// The same, of whose kernel nothing is known.
+/// The same, without a known kernel.
 static UNKNOWN_KERNEL: Arch = Arch {
     linux: None,
     ..DESCRIPTION
@@ -48,7 +48,7 @@ const DESCRIPTION: Arch = Arch {
         taken_off: 16,
     }),
     page_tables: "made-up",
-    // Every page lies a megabyte higher in memory.
+    // Physical is virtual plus a megabyte.
     walk: |_, vaddr, _| Walk {
         entries: Vec::new(),
         paddr: Some(vaddr + 0x10_0000),
@@ -75,7 +75,7 @@ const DESCRIPTION: Arch = Arch {
     },
 };
 
-/// Registers by name; memory that holds the running task and nothing else.
+/// The memory holds the running task and nothing else.
 #[derive(Default)]
 struct Registers {
     general: [Cell<u64>; 2],
@@ -91,7 +91,7 @@ impl Cpu for Rc<Registers> {
         match name {
             "pc" => 0x5000,
             "stack" => self.stack.get(),
-            // Of the three low bits 6 tells the mode.
+            // User mode: the bits of the mask 6 are 4.
             "mode" => 5,
             "area" => 0x100_0000,
             "at" => 0x7008,
@@ -101,7 +101,7 @@ impl Cpu for Rc<Registers> {
 
     fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
         let word: u64 = match vaddr {
-            // The pointer to the task; its process and thread group; its name.
+            // The pointer to the task; pid and tgid; comm.
             0x100_0010 => 0x200_0000,
             0x200_0038 => 300 << 32 | 301,
             0x200_0080 => u64::from_le_bytes(*b"tester\0\0"),
@@ -192,7 +192,7 @@ fn an_invalidation_of_user_pages_on_every_core_renews_every_space() {
     }
     let spaces = |session: &Session| [0, 1].map(|core| session.cores[core].space);
     let before = spaces(&session);
-    // The kernel's pages are where they were.
+    // A kernel page: code in user space stays where it is.
     registers.general[1].set(MADE_UP.kernel);
     execute(&mut session, 2, &[2, 1]);
     assert_eq!(spaces(&session), before);
@@ -208,7 +208,7 @@ fn an_invalidation_of_user_pages_on_every_core_renews_every_space() {
 }
 
 #[test]
-fn a_kernel_of_which_nothing_is_known_is_refused() {
+fn a_kernel_is_refused_where_the_architecture_knows_none() {
     let args = || Args {
         kernel: Some("/nonexistent/vmlinux".into()),
         ..Args::default()
