@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The sentence at the end: what to share, what it saves, how sure.
 
-use super::report::{GroupReport, Report};
-use super::table::size;
+use super::cell::{plural, size};
+use super::consistency::Consistency;
+use super::section::GroupReport;
 use crate::show::number;
 use cohort_snapshot::model::Frames;
 
-/// The answer of a report.
-pub fn answer(report: &Report) -> String {
-    let sure = sure(report);
-    let best = report
-        .groups
+/// About the group whose tables save most.
+pub fn answer(groups: &[GroupReport], frames: Frames, consistency: &Consistency) -> String {
+    let sure = sure(frames, consistency);
+    let best = groups
         .iter()
         .filter(|group| group.processes > 1)
         .max_by_key(|group| {
@@ -41,23 +41,15 @@ pub fn answer(report: &Report) -> String {
         number(ptps.kept as f64),
         number(ptps.tables as f64),
         size(best.ptps.saved_bytes),
-        number(duplicates(best)),
+        number(best.entries.duplicates()),
         number((best.fork.copied as f64 / best.processes as f64).round()),
         number((best.fork.faults_avoided as f64 / best.processes as f64).round()),
     )
 }
 
-/// Percent of entries that would go if each was kept once.
-pub fn duplicates(group: &GroupReport) -> f64 {
-    let entries = &group.entries;
-    let percent = 100.0 * (entries.total - entries.once) as f64 / entries.total.max(1) as f64;
-    (percent * 10.0).round() / 10.0
-}
-
-fn sure(report: &Report) -> String {
-    let consistency = &report.consistency;
+fn sure(frames: Frames, consistency: &Consistency) -> String {
     let mut parts = Vec::new();
-    if report.frames == Frames::Hidden {
+    if frames == Frames::Hidden {
         parts.push("a lower bound, as frames are hidden".to_string());
     }
     parts.push(format!(
@@ -78,8 +70,21 @@ fn sure(report: &Report) -> String {
     parts.join(", ")
 }
 
-/// A count with its noun.
-pub fn plural(count: usize, one: &str, many: &str) -> String {
-    let noun = if count == 1 { one } else { many };
-    format!("{} {noun}", number(count as f64))
+#[cfg(test)]
+mod tests {
+    use crate::scan::report::tests::report;
+
+    #[test]
+    fn the_answer_says_what_to_share_what_it_saves_and_how_sure() {
+        let answer = report().answer;
+        for part in [
+            "x (1)",
+            "8 of its 10 tables",
+            "8.0 KB",
+            "30",
+            "2 processes read",
+        ] {
+            assert!(answer.contains(part), "no {part} in: {answer}");
+        }
+    }
 }

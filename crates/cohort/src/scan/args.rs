@@ -248,7 +248,7 @@ fn shown(name: &str) -> Result<String, String> {
 
 /// A column.
 fn sorted(name: &str) -> Result<String, String> {
-    match super::table::column(name) {
+    match super::section::place(name) {
         Ok(_) => Ok(name.into()),
         Err(_) => Err("there is no such column; `-c help` lists them".into()),
     }

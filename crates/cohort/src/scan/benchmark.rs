@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measures the scan beside a plain read of the same bytes of pagemap, on processes of its own.
 
-use super::report::Report;
-use super::table::size;
+use super::cell::size;
+use super::cost::Cost;
+use super::report::{Report, SCHEMA_VERSION};
+use crate::output::print;
 use crate::show::number;
 use anyhow::{Context, Result, bail};
 use cohort_snapshot::count::group::{self, By};
@@ -86,7 +88,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         })?;
         let used = memory("VmHWM:")?.saturating_sub(before);
         let figures = Figures {
-            schema_version: super::report::SCHEMA_VERSION,
+            schema_version: SCHEMA_VERSION,
             processes: args.processes,
             pages,
             plain_seconds: plain,
@@ -106,7 +108,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let Some(best) = best else {
         bail!("nothing was measured")
     };
-    super::print(match args.json {
+    print(match args.json {
         true => serde_json::to_string_pretty(&best)? + "\n",
         false => text(args, &best),
     })?;
@@ -253,12 +255,9 @@ fn plain(regions: &[(i32, u64, u64)]) -> Result<()> {
 
 /// What `work` returns, and the processor time that it took.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-    let before = super::measure(Instant::now(), 0).cpu_seconds;
+    let before = Cost::so_far(Instant::now(), 0).cpu_seconds;
     let result = work()?;
-    Ok((
-        result,
-        super::measure(Instant::now(), 0).cpu_seconds - before,
-    ))
+    Ok((result, Cost::so_far(Instant::now(), 0).cpu_seconds - before))
 }
 
 /// A value of our own status, in bytes.

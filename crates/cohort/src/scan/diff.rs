@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What changed between two captures.
 
-use super::details::Part;
-use super::report::{GroupReport, Report};
-use super::table::{self, COLUMNS, Value};
+use super::cell::shorten;
+use super::part::Part;
+use super::report::{Report, SCHEMA_VERSION};
+use super::section::GroupReport;
 use crate::show::number;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub fn diff(before: &Report, after: &Report) -> Diff {
         groups.entry(group.name.clone()).or_default().1 = Some(group);
     }
     Diff {
-        schema_version: super::report::SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION,
         total: changes(Some(&before.total), Some(&after.total)),
         groups: groups
             .into_iter()
@@ -47,15 +48,16 @@ pub fn diff(before: &Report, after: &Report) -> Diff {
 }
 
 fn changes(before: Option<&GroupReport>, after: Option<&GroupReport>) -> Vec<Change> {
-    COLUMNS
-        .iter()
-        .filter_map(|column| {
-            let value = |group: &GroupReport| match (column.value)(group) {
-                Value::None | Value::Text(_) => None,
-                Value::Bytes(bytes) => Some(bytes as f64),
-                Value::Count(value) | Value::Percent(value) => Some(value),
-            };
-            let (before, after) = (before.and_then(value), after.and_then(value));
+    let values = |group: Option<&GroupReport>| -> Vec<Option<f64>> {
+        let columns = group.map(GroupReport::columns).unwrap_or_default();
+        columns.iter().map(|column| column.value.number()).collect()
+    };
+    let (before, after) = (values(before), values(after));
+    let names = GroupReport::default().columns().into_iter().enumerate();
+    names
+        .filter_map(|(place, column)| {
+            let at = |values: &[Option<f64>]| values.get(place).copied().flatten();
+            let (before, after) = (at(&before), at(&after));
             (before.is_some() || after.is_some()).then_some(Change {
                 name: column.name,
                 before,
@@ -117,7 +119,7 @@ fn find<'a>(changes: &'a [Change], name: &str) -> Option<&'a Change> {
 }
 
 fn group_row(name: &str, changes: &[Change]) -> Vec<String> {
-    let mut row = vec![table::shorten(name, 24)];
+    let mut row = vec![shorten(name, 24)];
     for column in ["procs", "entries", "ptps", "saves"] {
         match find(changes, column) {
             Some(change) => row.extend([number(change.after.unwrap_or(0.0)), signed(change.by())]),

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Forms for other programs: CSV and OpenMetrics, both made from the table's columns.
+//! Forms for other programs: CSV and OpenMetrics, both made from the columns.
 
 use super::args::Show;
-use super::report::{ContentReport, GroupReport, Report};
-use super::sections::Windows;
-use super::table::{self, COLUMNS, Column, Value};
+use super::cell::Value;
+use super::metrics::Metrics;
+use super::report::Report;
+use super::table;
 use anyhow::Result;
-use cohort_snapshot::count::content::Program;
 
 /// The groups as CSV (RFC 4180); sizes are in bytes.
 pub fn csv(report: &Report, show: &Show) -> Result<String> {
-    let columns: Vec<&Column> = match show.columns.is_empty() {
-        true => COLUMNS.iter().collect(),
+    let columns = report.total.columns();
+    let places: Vec<usize> = match show.columns.is_empty() {
+        true => (0..columns.len()).collect(),
         false => table::columns(show)?,
     };
     let line = |cells: Vec<String>| cells.join(",") + "\r\n";
-    let mut text = line(columns.iter().map(|column| quote(column.name)).collect());
+    let names = places.iter().map(|&place| quote(columns[place].name));
+    let mut text = line(names.collect());
     let totals = show.totals.then_some(&report.total);
     for group in report.groups.iter().chain(totals) {
-        let cells = columns.iter().map(|column| match (column.value)(group) {
+        let cells = group.values(&places).into_iter().map(|value| match value {
             Value::None => String::new(),
             Value::Text(text) => quote(&text),
             Value::Bytes(bytes) => bytes.to_string(),
@@ -39,33 +41,43 @@ fn quote(text: &str) -> String {
 /// Gauges in OpenMetrics' text format, for Prometheus' textfile collector and the like.
 pub fn openmetrics(report: &Report) -> String {
     let mut text = Metrics::default();
-    for column in COLUMNS {
-        let unit = match (column.value)(&report.total) {
+    columns(&mut text, report);
+    report.total.metrics(&mut text);
+    if let Some(found) = &report.content {
+        found.metrics(&mut text, report.page_bytes);
+    }
+    outcomes(&mut text, report);
+    figures(&mut text, report);
+    text.finish()
+}
+
+/// A family for every column that has a number for all processes.
+fn columns(text: &mut Metrics, report: &Report) {
+    let all = std::iter::once(("all", &report.total));
+    let groups = report.groups.iter().map(|group| ("group", group));
+    let rows: Vec<_> = all
+        .chain(groups)
+        .map(|(scope, group)| (scope, &group.name, group.columns()))
+        .collect();
+    for (place, column) in rows[0].2.iter().enumerate() {
+        let unit = match column.value {
             Value::None | Value::Text(_) => continue,
             Value::Bytes(_) => "bytes",
             Value::Percent(_) => "percent",
             Value::Count(_) => "",
         };
-        text.family(
-            &column.name.replace('%', "").replace('-', "_"),
-            unit,
-            column.help,
-        );
-        let all = std::iter::once(("all", &report.total));
-        let groups = report.groups.iter().map(|group| ("group", group));
-        for (scope, group) in all.chain(groups) {
-            let value = match (column.value)(group) {
-                Value::None | Value::Text(_) => continue,
-                Value::Bytes(bytes) => bytes as f64,
-                Value::Count(value) | Value::Percent(value) => value,
-            };
-            text.sample(&[("scope", scope), ("group", &group.name)], value);
+        let name = column.name.replace('%', "").replace('-', "_");
+        text.family(&name, unit, column.help);
+        for (scope, name, columns) in &rows {
+            if let Some(value) = columns[place].value.number() {
+                text.sample(&[("scope", scope), ("group", name)], value);
+            }
         }
     }
-    larger_pages(&mut text, &report.total);
-    if let Some(found) = &report.content {
-        content(&mut text, found, report.page_bytes);
-    }
+}
+
+/// How many processes were read, and how many not.
+fn outcomes(text: &mut Metrics, report: &Report) {
     let consistency = &report.consistency;
     text.family("processes", "", "processes by what became of reading them");
     for (state, count) in [
@@ -78,6 +90,11 @@ pub fn openmetrics(report: &Report) -> String {
     ] {
         text.sample(&[("state", state)], count as f64);
     }
+}
+
+/// Figures of the scan as a whole.
+fn figures(text: &mut Metrics, report: &Report) {
+    let consistency = &report.consistency;
     let visible = report.frames == cohort_snapshot::model::Frames::Visible;
     let lost = report.sampling.as_ref().map(|sampling| sampling.lost);
     let cost = report.cost.as_ref();
@@ -130,167 +147,6 @@ pub fn openmetrics(report: &Report) -> String {
             text.sample(&[], value);
         }
     }
-    text.text + "# EOF\n"
-}
-
-/// Larger pages by kind of region, of all processes.
-fn larger_pages(text: &mut Metrics, total: &GroupReport) {
-    type Pick = fn(&Windows) -> f64;
-    let picks: [(&str, &str, &str, Pick); 4] = [
-        (
-            "larger_pages",
-            "",
-            "larger pages that there would be, by kind of region",
-            |w| w.windows as f64,
-        ),
-        (
-            "larger_pages_full",
-            "percent",
-            "how full they would be",
-            |w| w.full_percent,
-        ),
-        (
-            "larger_pages_waste",
-            "bytes",
-            "memory that they would waste",
-            |w| w.wasted_bytes as f64,
-        ),
-        (
-            "larger_pages_spared",
-            "",
-            "entries that they would spare",
-            |w| w.entries_saved as f64,
-        ),
-    ];
-    for (name, unit, help, pick) in picks {
-        text.family(name, unit, help);
-        for fill in &total.larger_pages {
-            for windows in [&fill.small, &fill.large] {
-                let bytes = windows.bytes.to_string();
-                text.sample(
-                    &[("kind", fill.kind.label()), ("page_bytes", &bytes)],
-                    pick(windows),
-                );
-            }
-        }
-    }
-}
-
-/// Pages that are equal in content.
-fn content(text: &mut Metrics, found: &ContentReport, page: u64) {
-    let last = &found.last;
-    text.family(
-        "content_pages",
-        "",
-        "anonymous pages by what their contents are",
-    );
-    for (state, pages) in [
-        ("mergeable", last.mergeable),
-        ("equal", last.equal),
-        ("same_address", last.same_address),
-        ("zeros", last.zeros),
-        ("changed", last.changed),
-        ("unreadable", last.unreadable),
-    ] {
-        text.sample(&[("state", state)], pages as f64);
-    }
-    text.family("content_freed", "bytes", "memory that merging would free");
-    text.sample(&[], (last.frames_saved * page) as f64);
-    text.family("content_equal_pages", "", "equal pages by kind of region");
-    for (kind, pages) in &last.kinds {
-        text.sample(&[("kind", kind.label())], *pages as f64);
-    }
-    type Pick = fn(&Program) -> f64;
-    let picks: [(&str, &str, &str, Pick); 4] = [
-        (
-            "content_mergeable",
-            "",
-            "virtual pages that may merge, by program",
-            |p| p.mergeable as f64,
-        ),
-        ("content_profile", "", "of those, equal to another", |p| {
-            p.profile as f64
-        }),
-        (
-            "content_skipped",
-            "percent",
-            "what a scan by the profile would skip",
-            |p| p.skipped_percent,
-        ),
-        (
-            "content_in_vain",
-            "percent",
-            "what a common profile would scan in vain",
-            |p| p.false_positive_percent,
-        ),
-    ];
-    for (name, unit, help, pick) in picks {
-        text.family(name, unit, help);
-        for program in &last.programs {
-            text.sample(&[("program", &program.name)], pick(program));
-        }
-    }
-    text.family(
-        "content_stability",
-        "",
-        "how alike a profile was to the look before (Jaccard)",
-    );
-    for (look, programs) in found.stability.iter().enumerate() {
-        for (program, alike) in programs {
-            let look = (look + 2).to_string();
-            text.sample(&[("program", program), ("look", &look)], *alike);
-        }
-    }
-    text.family(
-        "content_similarity",
-        "",
-        "how alike the profiles of two programs are",
-    );
-    for (one, other, alike) in &found.similarity {
-        text.sample(&[("program", one), ("other", other)], *alike);
-    }
-}
-
-/// A text of OpenMetrics.
-#[derive(Default)]
-struct Metrics {
-    text: String,
-    name: String,
-}
-
-impl Metrics {
-    /// Begins a family of gauges, to which all samples belong until the next.
-    fn family(&mut self, name: &str, unit: &str, help: &str) {
-        self.name = match unit {
-            "" => format!("cohort_scan_{name}"),
-            unit => format!("cohort_scan_{name}_{unit}"),
-        };
-        let name = &self.name;
-        self.text
-            .push_str(&format!("# TYPE {name} gauge\n# HELP {name} {help}\n"));
-        if !unit.is_empty() {
-            self.text.push_str(&format!("# UNIT {name} {unit}\n"));
-        }
-    }
-
-    fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", label(value)))
-            .collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
-        };
-        self.text
-            .push_str(&format!("{}{labels} {value}\n", self.name));
-    }
-}
-
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -315,7 +171,7 @@ mod tests {
             .lines()
             .map(|line| line.split(',').count())
             .collect();
-        assert_eq!(widths, [COLUMNS.len(); 2]);
+        assert_eq!(widths, [report.total.columns().len(); 2]);
     }
 
     #[test]
