@@ -7,7 +7,6 @@
  * read, and the charge moves when the owner leaves (invariant 7).
  */
 #include <linux/mm.h>
-#include <linux/rmap.h>
 #include <linux/swap.h>
 #include <linux/swapops.h>
 

@@ -7,8 +7,6 @@
  * Sharing costs the same whether the table holds one entry or 512. All other
  * tables are copied, or left to faults, as in stock.
  */
-#include <linux/hugetlb.h>
-#include <linux/mm_inline.h>
 #include <linux/mmu_notifier.h>
 #include <linux/prctl.h>
 #include <linux/rmap.h>

@@ -31,7 +31,6 @@
 #include <linux/string.h>
 #include <linux/string_helpers.h>
 #include <linux/stringhash.h>
-#include <linux/uaccess.h>
 
 #include "internal.h"
 
