@@ -8,8 +8,6 @@
 #include <dirent.h>
 #include <sched.h>
 
-static struct area area;
-
 #define PM_FILE		0x2000000000000000ULL
 #define MAX_PAGES	4096
 
@@ -178,12 +176,6 @@ static void test_pss(long arg)
 	check_sums(0x11, "when one is left");
 }
 
-static long unmap(long a, long b)
-{
-	area_unmap(&area);
-	return 0;
-}
-
 /*
  * The private and the shared part of smaps: while two map a page it is shared,
  * whether through one table or through two.
@@ -209,7 +201,7 @@ static void test_shared_private(long arg)
 		must(!(pagemap_entry(pid_of(i), area.spot[0].addr) & PM_EXCLUSIVE),
 		     "pagemap calls a page of two processes exclusive");
 	}
-	ask(1, unmap, 0, 0);
+	ask(1, forget_area, 0, 0);
 	smaps_range(&s, getpid(), area.base, len);
 	must(!s.shared && s.private == s.rss, "alone again: %ld kB shared", s.shared);
 	must(pagemap_entry(0, area.spot[0].addr) & PM_EXCLUSIVE,
@@ -233,11 +225,6 @@ static void one_cpu(void)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
 /* a process forgets the area: VmRSS must fall by what its page tables held */
 static void check_fall(int who, const char *when)
 {
@@ -255,7 +242,7 @@ static void check_fall(int who, const char *when)
 	anon = proc_field(pid, "status", "RssAnon");
 	file = proc_field(pid, "status", "RssFile") + proc_field(pid, "status", "RssShmem");
 	before = rss(pid);
-	ask(who, unmap, 0, 0);
+	ask(who, forget_area, 0, 0);
 	anon -= proc_field(pid, "status", "RssAnon");
 	file -= proc_field(pid, "status", "RssFile") + proc_field(pid, "status", "RssShmem");
 	fall = before - rss(pid);
@@ -402,7 +389,7 @@ static void test_nothing_left(long arg)
 			ask(2, model_scribble, 2, 0);
 		}
 		if (round % 4 == 2)
-			ask(1, unmap, 0, 0);
+			ask(1, forget_area, 0, 0);
 		if (round % 2)
 			quit(1);
 		kill_peer(2);

@@ -5,8 +5,6 @@
  */
 #include "common.h"
 
-static struct area area;
-
 static const struct knob {
 	const char *file;
 	const char *words[4];
@@ -17,12 +15,6 @@ static const struct knob {
 };
 
 static char original[ARRAY_SIZE(knobs)][32];
-
-static void need_cohort(void)
-{
-	if (cohort_mode == MODE_STOCK)
-		skip("this kernel has no Cohort");
-}
 
 /* the word in brackets; dies if the line is not the right words, one in brackets */
 static void knob_get(const struct knob *k, char *word, size_t size)
@@ -121,34 +113,6 @@ static void test_permissions(long arg)
 
 /* --- what the modes do ---------------------------------------------------- */
 
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
-static long unmap(long a, long b)
-{
-	area_unmap(&area);
-	return 0;
-}
-
-/* how many tables of the area a new child has in common with us */
-static long fork_shares(void)
-{
-	long before, after;
-
-	spawn(6);
-	spawn(7);
-	ask(6, nothing, 0, 0);
-	ask(7, nothing, 0, 0);
-	before = shared_tables(pid_of(6));
-	ask(6, unmap, 0, 0);
-	after = shared_tables(pid_of(6));
-	quit(6);
-	quit(7);
-	return before - after;
-}
-
 static void test_mode_never(long arg)
 {
 	long events;
@@ -157,29 +121,29 @@ static void test_mode_never(long arg)
 	area_make(&area, ANON);
 	become_zygote();
 	events = vm_event("cohort_ptp_shared");
-	must(!fork_shares(), "tables are shared although the mode is never");
+	must(!tables_shared_with(6, 7), "tables are shared although the mode is never");
 	must(vm_event("cohort_ptp_shared") == events, "cohort_ptp_shared moved");
 	/* what was recorded takes effect when the mode allows it */
 	set_mode("optin");
-	must(fork_shares() == 1, "PR_SET_COHORT under never was not recorded");
+	must(tables_shared_with(6, 7) == 1, "PR_SET_COHORT under never was not recorded");
 }
 
 static void test_mode_optin(long arg)
 {
 	set_mode("optin");
 	area_make(&area, ANON);
-	must(!fork_shares(), "a process that did not opt in shares tables");
+	must(!tables_shared_with(6, 7), "a process that did not opt in shares tables");
 	become_zygote();
-	must(fork_shares() == 1, "a zygote does not share its table");
+	must(tables_shared_with(6, 7) == 1, "a zygote does not share its table");
 	must_call(prctl(PR_SET_COHORT, 0, 0, 0, 0));
-	must(!fork_shares(), "a process that opted out shares tables");
+	must(!tables_shared_with(6, 7), "a process that opted out shares tables");
 }
 
 static void test_mode_always(long arg)
 {
 	set_mode("always");
 	area_make(&area, ANON);
-	must(fork_shares() == 1, "always does not share the table of a plain process");
+	must(tables_shared_with(6, 7) == 1, "always does not share the table of a plain process");
 }
 
 static void test_switch_while_shared(long arg)
@@ -216,7 +180,7 @@ static void test_booted_never(long arg)
 		     vm_event("cohort_ptp_shared"));
 	area_make(&area, MIXED);
 	become_zygote();
-	must(!fork_shares(), "tables are shared although the mode is never");
+	must(!tables_shared_with(6, 7), "tables are shared although the mode is never");
 	spawn(1);
 	must(shared_tables(pid_of(1)) == 0, "the child shares %ld tables",
 	     shared_tables(pid_of(1)));

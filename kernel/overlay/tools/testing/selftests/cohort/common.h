@@ -41,6 +41,8 @@
 #include "lib/area.h"
 #include "lib/peer.h"
 #include "lib/model.h"
+#include "lib/cohort.h"
+#include "lib/thread.h"
 #include "lib/pressure.h"
 #include "lib/ksm.h"
 #include "lib/inject.h"

@@ -7,16 +7,9 @@
  * Needs fault injection (CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs).
  */
 #include "common.h"
+#include "lib/uffd.h"
 
-#include <sys/ioctl.h>
 #include <sys/uio.h>
-#include <linux/userfaultfd.h>
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY	1
-#endif
-
-static struct area area;
 
 /* --- the operations ---------------------------------------------------------- */
 
@@ -152,7 +145,7 @@ static long do_mergeable(void)
 
 static long do_merge_any(void)
 {
-	return prctl(67 /* PR_SET_MEMORY_MERGE */, 1, 0, 0, 0);
+	return prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0);
 }
 
 static long do_uffd(void)

@@ -8,19 +8,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 
-static struct area area;
-
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	for (int i = 0; i <= children; i++) {
-		if (i)
-			spawn(i);
-		model_init(&board->model[i], &area);
-	}
-}
-
 static long futex(unsigned int *word, int op, unsigned int val, void *timeout,
 		  unsigned int *word2, unsigned int val3)
 {
@@ -42,7 +29,7 @@ static void test_futex_shared(long arg)
 	unsigned int *word;
 	long woken;
 
-	start(ARG_KIND(arg), 2);
+	start_models(ARG_KIND(arg), 2);
 	/* the page that nobody has touched: its first fault is the futex's */
 	word = (unsigned int *)area.spot[2].addr;
 	sees(!*word, "the spot is not empty");
@@ -64,7 +51,7 @@ static void test_futex_private(long arg)
 	long woken = 0;
 
 	/* the same address in another process is another futex */
-	start(ARG_KIND(arg), 1);
+	start_models(ARG_KIND(arg), 1);
 	word = (unsigned int *)area.spot[2].addr;
 	sees(!*word || area.spot[2].file_tag, "the spot is not empty");
 	page_fill(word, 0);
@@ -157,9 +144,6 @@ static void test_clear_tid(long arg)
 
 #define PRIVATE		(KIND(ANON) | KIND(PRIV_FILE) | KIND(HEAP))
 #define QUICK_PRIVATE	(KIND(ANON) | KIND(PRIV_FILE))
-#define MOST		(PRIVATE | KIND(PRIV_FILE_RO) | KIND(SHARED_ANON) | KIND(SHARED_DISK) | \
-			 KIND(MIXED))
-#define SHARED		(KIND(SHARED_ANON) | KIND(SHARED_FILE) | KIND(MEMFD))
 
 static const struct test_case cases[] = {
 	{ "Does a shared futex wake a sharer?", test_futex_shared, 0, KIND(SHARED_ANON) |

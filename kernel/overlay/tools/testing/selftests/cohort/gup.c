@@ -13,8 +13,6 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-static struct area area;
-
 static char *page_alloc(void)
 {
 	char *p = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -22,17 +20,6 @@ static char *page_alloc(void)
 
 	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
 	return p;
-}
-
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	for (int i = 0; i <= children; i++) {
-		if (i)
-			spawn(i);
-		model_init(&board->model[i], &area);
-	}
 }
 
 /* --- writing into another process ----------------------------------------- */
@@ -121,7 +108,7 @@ static void test_write_into(long arg)
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
 		if (method == POKE && pairs[i].writer == pairs[i].victim)
 			continue;
-		start(ARG_KIND(arg), 3);
+		start_models(ARG_KIND(arg), 3);
 		ask(pairs[i].writer, write_into, pairs[i].victim, method);
 		model_check_all(4);
 		model_scribble_all(4);
@@ -165,7 +152,7 @@ static void test_read_from(long arg)
 {
 	if (process_vm_readv(getpid(), NULL, 0, NULL, 0, 0))
 		skip("process_vm_readv: %s", strerror(errno));
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	for (int round = 0; round < 2; round++) {
 		for (int victim = 0; victim <= 3; victim++) {
 			read_from(victim, WRITEV);
@@ -340,19 +327,6 @@ static void test_vmsplice_before_fork(long arg)
 
 static int direct_fd = -1;
 
-static void open_direct(void)
-{
-	char path[64];
-	int fd = make_file("disk", 64);
-
-	must_call(fsync(fd));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	direct_fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	if (direct_fd < 0)
-		skip("O_DIRECT: %s", strerror(errno));
-	close(fd);
-}
-
 /* the device writes into our pages */
 static long direct_read(long who, long b)
 {
@@ -394,8 +368,8 @@ static long direct_write(long who, long b)
 
 static void test_direct_read(long arg)
 {
-	open_direct();
-	start(ARG_KIND(arg), 2);
+	direct_fd = open_direct(make_file("disk", 64), O_RDWR);
+	start_models(ARG_KIND(arg), 2);
 	for (int i = 0; i <= 2; i++) {
 		int who = (i + 1) % 3;
 
@@ -408,8 +382,8 @@ static void test_direct_read(long arg)
 
 static void test_direct_write(long arg)
 {
-	open_direct();
-	start(ARG_KIND(arg), 2);
+	direct_fd = open_direct(make_file("disk", 64), O_RDWR);
+	start_models(ARG_KIND(arg), 2);
 	for (int i = 0; i <= 2; i++)
 		ask(i, direct_write, i, 0);
 	model_scribble_all(3);

@@ -522,7 +522,7 @@ static long fill_plain(long range, long unused)
 {
 	for (long i = range >> 16; i < (range & 0xffff); i++)
 		for (size_t at = 0; at < page_size; at += sizeof(int))
-			*(int *)(area + i * page_size + at) = i + 1;
+			*(int *)(memory + i * page_size + at) = i + 1;
 	return 0;
 }
 
@@ -568,18 +568,6 @@ static void test_unmerge(long arg)
 	     of(2, "ksm_merging_pages"));
 	ask(1, intact, ALL, 1000);
 	ask(2, intact, ALL, 1000);
-}
-
-static pid_t ksmd_pid(void)
-{
-	char path[32], comm[32];
-
-	for (int pid = 2; pid < 400; pid++) {
-		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		if (read_text(path, comm, sizeof(comm)) > 0 && !strcmp(comm, "ksmd\n"))
-			return pid;
-	}
-	fail("no ksmd");
 }
 
 /*

@@ -228,18 +228,6 @@ static void test_zero_pages(long arg)
 
 /* --- settings ------------------------------------------------------------- */
 
-static pid_t ksmd_pid(void)
-{
-	char path[32], comm[32];
-
-	for (int pid = 2; pid < 400; pid++) {
-		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		if (read_text(path, comm, sizeof(comm)) > 0 && !strcmp(comm, "ksmd\n"))
-			return pid;
-	}
-	fail("no ksmd");
-}
-
 static void test_nice(long arg)
 {
 	pid_t pid = ksmd_pid();
@@ -294,29 +282,29 @@ static long racer(long seed, long seconds)
 
 		switch (rand_r(&r) % 8) {
 		case 0:
-			madvise(area, PAGES * page_size,
+			madvise(memory, PAGES * page_size,
 				rand_r(&r) % 2 ? MADV_MERGEABLE : MADV_UNMERGEABLE);
 			break;
 		case 1:
-			madvise(area + i * page_size, page_size, MADV_DONTNEED);
-			page_fill(area + i * page_size, 1000 + i);
+			madvise(memory + i * page_size, page_size, MADV_DONTNEED);
+			page_fill(memory + i * page_size, 1000 + i);
 			break;
 		case 2:
 			if (!fork()) {
-				page_fill(area + i * page_size, 9000 + i);
-				sees(page_is(area + i * page_size, 9000 + i), "lost");
+				page_fill(memory + i * page_size, 9000 + i);
+				sees(page_is(memory + i * page_size, 9000 + i), "lost");
 				_exit(0);
 			}
 			wait(NULL);
 			break;
 		case 3:
-			prctl(PR_MEMORY_MERGE, rand_r(&r) % 2, 0, 0, 0);
+			prctl(PR_SET_MEMORY_MERGE, rand_r(&r) % 2, 0, 0, 0);
 			break;
 		default:
-			sees(page_is(area + i * page_size, 1000 + i), "page %ld differs", i);
-			page_fill(area + i * page_size, 4000 + i);
-			sees(page_is(area + i * page_size, 4000 + i), "page %ld differs", i);
-			page_fill(area + i * page_size, 1000 + i);
+			sees(page_is(memory + i * page_size, 1000 + i), "page %ld differs", i);
+			page_fill(memory + i * page_size, 4000 + i);
+			sees(page_is(memory + i * page_size, 4000 + i), "page %ld differs", i);
+			page_fill(memory + i * page_size, 1000 + i);
 			break;
 		}
 	}

@@ -4,28 +4,11 @@
  */
 #include "ksm_selective/selective.h"
 
-static long exec_sleep(long unused, long unused2)
+static long exec_mergeable(long unused, long unused2)
 {
 	/* so that KSM knows of the program too */
-	prctl(PR_MEMORY_MERGE, 1, 0, 0, 0);
-	execl("/proc/self/exe", "ksm_selective_states", "--sleep", NULL);
-	return -1;
-}
-
-/* until a peer has executed itself as that */
-static void wait_exec(int who)
-{
-	char path[32], buf[64];
-	int len;
-
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid_of(who));
-	for (int i = 0; i < 500; i++) {
-		len = read_text(path, buf, sizeof(buf));
-		if (len > 0 && memmem(buf, len, "--sleep", 7))
-			return;
-		usleep(10000);
-	}
-	fail("no exec");
+	prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0);
+	return exec_sleep(0, 0);
 }
 
 enum reason { WRITTEN, FROZEN, OOM };
@@ -94,19 +77,6 @@ static void bring_into(enum state state, enum reason reason)
 	}
 }
 
-/* There is nothing left of who is gone. */
-static void forgotten(void)
-{
-	for (int i = 0; i < 500; i++) {
-		if (!ksm("pages_unshared") && !ksm("pages_volatile") &&
-		    !ksm("pages_shared"))
-			return;
-		usleep(10000);
-	}
-	fail("%ld unshared, %ld volatile, %ld shared", ksm("pages_unshared"),
-	     ksm("pages_volatile"), ksm("pages_shared"));
-}
-
 /* A child is active, and so is what has executed another program. */
 static void test_states(long arg)
 {
@@ -138,7 +108,7 @@ static void test_states(long arg)
 		ask(1, intact, RANGE(0, pages), 1000);
 		break;
 	case EXEC:
-		tell(1, exec_sleep, 0, 0);
+		tell(1, exec_mergeable, 0, 0);
 		wait_exec(1);
 		/* an oom_score_adj outlasts the program */
 		stays = reason == OOM && state != ACTIVE;
@@ -277,8 +247,6 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && !strcmp(argv[1], "--sleep"))
-		return sleep(1000);
 	after_each_case = all_off;
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 }

@@ -6,21 +6,6 @@
 
 #include <sys/ioctl.h>
 
-static struct area area;
-
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	need_peers(8);
-	spawn_models(children, &area);
-}
-
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
 /* --- MMU notifiers -------------------------------------------------------- */
 
 #define MIRROR	"/dev/hmm_dmirror0"	/* of lib/test_hmm.c */
@@ -37,7 +22,7 @@ static void test_notifier(long arg)
 
 	if (access(MIRROR, R_OK | W_OK))
 		skip("no " MIRROR ": nothing here registers a notifier");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	for (int i = 0; i <= 3; i++)
 		ask(i, nothing, 0, 0);
 	others = shared_tables(pid_of(2));
@@ -138,7 +123,6 @@ static void test_device_memory(long arg)
 	close(fd);
 }
 
-#define FILES	(KIND(SHARED_FILE) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO))
 #define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
 #define MOST	(OWN | KIND(SHARED_FILE) | KIND(PRIV_FILE_RO) | KIND(ALONE))
 

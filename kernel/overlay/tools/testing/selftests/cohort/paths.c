@@ -5,21 +5,10 @@
  * keeps seeing what it must.
  */
 #include "common.h"
+#include "lib/uffd.h"
 
 #include <sched.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
 #include <sys/uio.h>
-
-static struct area area;
-
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	need_peers(8);
-	spawn_models(children, &area);
-}
 
 /*
  * Settings of the whole machine that a case changes. The main process puts them
@@ -89,10 +78,6 @@ static bool wait_for(const char *path, long growth)
 
 /* --- KSM ------------------------------------------------------------------ */
 
-#ifndef PR_SET_MEMORY_MERGE
-#define PR_SET_MEMORY_MERGE	67
-#endif
-
 static long merge_all(long on, long b)
 {
 	return prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
@@ -133,8 +118,6 @@ static void test_ksm(long arg)
 
 /* --- khugepaged ----------------------------------------------------------- */
 
-#define THP	"/sys/kernel/mm/transparent_hugepage/"
-
 static char *elsewhere;		/* the same file, mapped by one process once more */
 
 static long map_elsewhere(long a, long b)
@@ -166,7 +149,7 @@ static void test_collapse(long arg)
 	long err;
 
 	elsewhere = arena(1);
-	start(ARG_KIND(arg), 4);
+	start_models(ARG_KIND(arg), 4);
 	model_check_all(5);
 	/* one that shares the table, or one that unmaps it and has the file elsewhere */
 	ask(4, map_elsewhere, 0, 0);
@@ -267,7 +250,7 @@ static void test_move(long arg)
 	long err;
 
 	need_nodes();
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i <= 3; i++) {
 			err = ask(i, move_spots, (i + round) % 2, i % 2);
@@ -321,7 +304,7 @@ static void test_balancing(long arg)
 	set(path, "1");
 	snprintf(path, sizeof(path), "%sscan_period_min_ms", debug);
 	set(path, "10");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 1; i <= 3; i++)
 			tell(i, work_on_node, (i + round) % 2, race_seconds);
@@ -391,7 +374,7 @@ static void test_damon(long arg)
 		skip("no DAMON here, or it is in use");
 	if (!quick)
 		swap_on();
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	machine->damon = true;
 	damon("nr_kdamonds", "1");
 	damon("0/contexts/nr_contexts", "1");
@@ -504,13 +487,6 @@ static long scan_self(long flags, long categories)
 	return scan(getpid(), flags, categories);
 }
 
-#ifndef UFFD_FEATURE_WP_ASYNC
-#define UFFD_FEATURE_WP_ASYNC		(1 << 15)
-#endif
-#ifndef UFFD_FEATURE_WP_UNPOPULATED
-#define UFFD_FEATURE_WP_UNPOPULATED	(1 << 13)
-#endif
-
 static long watch_writes(long a, long b)
 {
 	struct uffdio_api api = {
@@ -535,7 +511,7 @@ static void test_scan(long arg)
 {
 	long found;
 
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	found = scan(getpid(), 0, IS_PRESENT);
 	if (found == -ENOTTY || found == -EINVAL)
 		skip("no PAGEMAP_SCAN in this kernel");
@@ -599,7 +575,7 @@ static void test_advise_other(long arg)
 {
 	static const int advices[] = { MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED, MADV_COLLAPSE };
 
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	if (ask(1, advise_other, 2, MADV_COLD) == -ENOSYS)
 		skip("no process_madvise in this kernel");
 	for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {

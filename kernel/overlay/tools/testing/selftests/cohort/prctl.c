@@ -9,37 +9,6 @@
 #include <spawn.h>
 #include <time.h>
 
-static struct area area;
-
-static void need_cohort(void)
-{
-	if (cohort_mode == MODE_STOCK)
-		skip("this kernel has no Cohort");
-}
-
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
-static long unmap(long a, long b)
-{
-	area_unmap(&area);
-	return 0;
-}
-
-static long get_flags(long a, long b)
-{
-	int ret = prctl(PR_GET_COHORT, 0, 0, 0, 0);
-
-	return ret < 0 ? -errno : ret;
-}
-
-static long set_flags(long flags, long b)
-{
-	return prctl(PR_SET_COHORT, flags, 0, 0, 0) ? -errno : 0;
-}
-
 static void test_prctl_stock(long arg)
 {
 	if (cohort_mode != MODE_STOCK)
@@ -279,7 +248,7 @@ static void test_proc_values(long arg)
 		proc_field(pid_of(2), "cohort", "BorrowedAnon") +
 		proc_field(0, "cohort", "BorrowedAnon");
 	must(parts > 0, "nobody borrows anonymous memory");
-	ask(1, unmap, 0, 0);
+	ask(1, forget_area, 0, 0);
 	must(shared_tables(pid_of(1)) == shared[1] - 1, "a table less: %ld of %ld",
 	     shared_tables(pid_of(1)), shared[1]);
 	quit(1);
@@ -297,9 +266,6 @@ static long become_zygote_and_fork(long a, long b)
 	return 0;
 }
 
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME	0x00000080
-#endif
 #define CLOCK_AHEAD	1000000	/* seconds */
 
 /* Seconds that the vDSO's clock is ahead of the zygote's when the case began. */

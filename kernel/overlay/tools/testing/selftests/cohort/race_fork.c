@@ -78,13 +78,6 @@ static void test_fork_tree(long arg)
 
 #define NR_THREADS	4
 
-static int stop_threads;
-
-static bool stopping(void)
-{
-	return __atomic_load_n(&stop_threads, __ATOMIC_RELAXED);
-}
-
 /*
  * Thread i owns the spots that are i modulo NR_THREADS and keeps checking and
  * changing them, so that faults of one address space meet under per-VMA locks.
@@ -113,17 +106,13 @@ static void *worker(void *arg)
 
 static void run_threads(double seconds)
 {
-	pthread_t thread[NR_THREADS];
 	double end = now() + seconds;
 
-	stop_threads = 0;
 	for (long i = 0; i < NR_THREADS; i++)
-		must(!pthread_create(&thread[i], NULL, worker, (void *)i), "no thread");
+		start_thread(worker, (void *)i);
 	while (now() < end)
 		usleep(1000);
-	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < NR_THREADS; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 }
 
 static void test_threads(long arg)
@@ -161,7 +150,6 @@ static void *counter(void *arg)
 
 static void test_fork_while_writing(long arg)
 {
-	pthread_t thread[NR_THREADS];
 	unsigned long *word[NR_THREADS];
 	int forked = 0;
 
@@ -178,7 +166,7 @@ static void test_fork_while_writing(long arg)
 	}
 	become_zygote();
 	for (long i = 0; i < NR_THREADS; i++)
-		must(!pthread_create(&thread[i], NULL, counter, word[i]), "no thread");
+		start_thread(counter, word[i]);
 	start_clock();
 	while (time_left()) {
 		unsigned long before[NR_THREADS];
@@ -211,9 +199,7 @@ static void test_fork_while_writing(long arg)
 		if (forked % 4 == 0)
 			reap(4);
 	}
-	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < NR_THREADS; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 	reap(forked % 4);
 	note("%d forks", forked);
 }

@@ -4,18 +4,8 @@
  */
 #include "race/race.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/uio.h>
-
-#define NR_THREADS	4
-
-static int stop_threads;
-
-static bool stopping(void)
-{
-	return __atomic_load_n(&stop_threads, __ATOMIC_RELAXED);
-}
 
 /* --- pages that are looked up without a lock ------------------------------ */
 
@@ -47,13 +37,12 @@ static void *lender(void *arg)
 
 static void test_gup_fast(long arg)
 {
-	pthread_t thread[2];
 	int forked = 0;
 
 	area_make(&area, ARG_KIND(arg));
 	become_zygote();
 	for (int i = 0; i < 2; i++)
-		must(!pthread_create(&thread[i], NULL, lender, NULL), "no thread");
+		start_thread(lender, NULL);
 	start_clock();
 	while (time_left()) {
 		fork_one(any(20));
@@ -61,9 +50,7 @@ static void test_gup_fast(long arg)
 		if (forked % 4 == 0)
 			reap(4);
 	}
-	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 	reap(forked % 4);
 	note("%d forks", forked);
 }
@@ -88,15 +75,9 @@ static void *direct_reader(void *arg)
 static void test_direct_io(long arg)
 {
 	struct spot *used[2] = { };
-	pthread_t thread[2];
-	int forked = 0, fd = make_file("disk", 64), n = 0;
-	char path[64];
+	int forked = 0, n = 0;
 
-	must_call(fsync(fd));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	if (direct_fd < 0)
-		skip("O_DIRECT: %s", strerror(errno));
+	direct_fd = open_direct(make_file("disk", 64), O_RDONLY);
 	area_make(&area, ARG_KIND(arg));
 	/* the last ones that may be written are the device's, the rest the children's */
 	for (int i = area.nspots - 1; i >= 0 && n < 2; i--)
@@ -105,7 +86,7 @@ static void test_direct_io(long arg)
 	must(n == 2, "too few pages");
 	become_zygote();
 	for (int i = 0; i < 2; i++)
-		must(!pthread_create(&thread[i], NULL, direct_reader, used[i]), "no thread");
+		start_thread(direct_reader, used[i]);
 	start_clock();
 	while (time_left()) {
 		pid_t pid = fork();
@@ -130,9 +111,7 @@ static void test_direct_io(long arg)
 		if (++forked % 4 == 0)
 			reap(4);
 	}
-	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 	reap(forked % 4);
 	note("%d forks", forked);
 }
@@ -160,14 +139,13 @@ static void *other_reader(void *arg)
 
 static void test_walkers(long arg)
 {
-	pthread_t thread[2];
 	int forked = 0;
 
 	/* the parent only looks, its children come and go in the same tables */
 	area_make(&area, ARG_KIND(arg));
 	become_zygote();
 	for (int i = 0; i < 2; i++)
-		must(!pthread_create(&thread[i], NULL, other_reader, NULL), "no thread");
+		start_thread(other_reader, NULL);
 	start_clock();
 	while (time_left()) {
 		pid_t pid = fork_one(any(40));
@@ -180,9 +158,7 @@ static void test_walkers(long arg)
 		if (forked % 4 == 0)
 			reap(4);
 	}
-	__atomic_store_n(&stop_threads, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 	reap(forked % 4);
 	note("%d forks", forked);
 }
@@ -357,17 +333,11 @@ static void test_stale(long arg)
  */
 static void test_invalidate(long arg)
 {
-	int fd = make_file("disk", 1), direct, status;
+	int fd = make_file("disk", 1), direct = open_direct(fd, O_RDWR), status;
 	char *base = arena(1), *buf = aligned_alloc(page_size, page_size);
 	bool shared = ARG_KIND(arg) == SHARED_DISK;
-	char path[64];
 	__u64 word, n;
 
-	must_call(fsync(fd));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	if (direct < 0)
-		skip("O_DIRECT: %s", strerror(errno));
 	memset(buf, 0, page_size);
 	map_at(base, page_size, PROT_READ, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
 	touch(base);

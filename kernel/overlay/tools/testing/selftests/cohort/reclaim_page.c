@@ -5,25 +5,12 @@
  */
 #include "common.h"
 
-static struct area area;
-
 static const char * const ksm_files[] = {
 	KSM "run", KSM "pages_to_scan", KSM "sleep_millisecs",
 };
 
 /* how KSM was set; outlives the case, so that main() can put it back */
 static char (*ksm_was)[16];
-
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	for (int i = 0; i <= children; i++) {
-		if (i)
-			spawn(i);
-		model_init(&board->model[i], &area);
-	}
-}
 
 /* --- moved ---------------------------------------------------------------- */
 
@@ -199,7 +186,7 @@ static void test_truncate(long arg)
 	enum access back;
 	size_t half;
 
-	start(kind, 3);
+	start_models(kind, 3);
 	p = &area.part[part];
 	half = p->len / 2 / page_size * page_size;
 	back = p->prot & PROT_WRITE ? WRITE : READ;
@@ -231,7 +218,7 @@ static void test_punch(long arg)
 	struct part *p;
 	size_t third;
 
-	start(kind, 3);
+	start_models(kind, 3);
 	p = &area.part[part];
 	third = p->len / 3 / page_size * page_size;
 	model_check_all(4);
@@ -246,7 +233,7 @@ static void test_punch(long arg)
 static void test_unlink_last(long arg)
 {
 	/* the file is gone from every table of names and descriptors */
-	start(ARG_KIND(arg), 2);
+	start_models(ARG_KIND(arg), 2);
 	for (int i = 0; i < area.nparts; i++)
 		if (area.part[i].fd >= 0)
 			close(area.part[i].fd);
@@ -291,7 +278,7 @@ static void disk_has(struct model *m)
 
 static void test_writeback(long arg)
 {
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	/*
 	 * Write-back makes the page clean and read-only for everybody. If one
 	 * sharer keeps a writable entry, its next write is not noticed and lost.
@@ -314,7 +301,7 @@ static void test_drop_caches(long arg)
 {
 	if (!costly)
 		skip("only with -x: the whole machine loses its caches");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	for (int i = 0; i <= 3; i++) {
 		sync();
 		must(!write_text("/proc/sys/vm/drop_caches", "3"), "drop_caches");
@@ -335,7 +322,7 @@ static long reset_refs(long value, long b)
 
 static void test_clear_refs(long arg)
 {
-	start(ARG_KIND(arg), 2);
+	start_models(ARG_KIND(arg), 2);
 	for (int value = 1; value <= 5; value++)
 		for (int i = 0; i <= 2; i++) {
 			must(!ask(i, reset_refs, value, 0), "clear_refs %d", value);
@@ -423,7 +410,7 @@ static void test_page_idle(long arg)
 
 	if (access(IDLE, W_OK))
 		skip("no idle page tracking in this kernel");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	addr = area.spot[0].addr;
 	for (int i = 1; i <= 3; i++) {
 		bool idle = true;
@@ -455,7 +442,7 @@ static void test_soft_offline(long arg)
 
 	if (!costly)
 		skip("only with -x: the page is lost to the machine");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	ret = ask(1, advise, (long)area.spot[0].addr, MADV_SOFT_OFFLINE);
 	if (ret == -EINVAL || ret == -EPERM)
 		skip("no soft offlining in this kernel");
@@ -472,7 +459,7 @@ static void test_poison(long arg)
 
 	if (!costly)
 		skip("only with -x: the page is lost to the machine");
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	addr = area.spot[0].addr;
 	for (int i = 0; i <= 3; i++) {
 		ask(i, dies_late, 0, 0);
@@ -496,8 +483,6 @@ static void test_poison(long arg)
 
 #define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(PRIV_FILE_RO) | KIND(SHARED_FILE) | \
 		 KIND(SHARED_DISK) | KIND(MIXED))
-#define SWAPPED	(KIND(ANON) | KIND(HEAP) | KIND(PRIV_FILE) | KIND(SHARED_ANON) | KIND(MIXED) | \
-		 KIND(BORDERS) | KIND(SHARED_DISK) | KIND(PRIV_FILE_RO))
 #define QUICK	(KIND(ANON) | KIND(SHARED_ANON) | KIND(MIXED))
 #define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
 

@@ -6,12 +6,6 @@
  */
 #include "common.h"
 
-#ifndef __NR_process_mrelease
-#define __NR_process_mrelease	448
-#endif
-
-static struct area area;
-
 static int mapped_spots(int who)
 {
 	int n = 0;
@@ -49,17 +43,6 @@ static bool any_swapped(int who)
 	return false;
 }
 
-static void start(enum kind kind, int children)
-{
-	area_make(&area, kind);
-	become_zygote();
-	for (int i = 0; i <= children; i++) {
-		if (i)
-			spawn(i);
-		model_init(&board->model[i], &area);
-	}
-}
-
 /* --- swapped out under sharers -------------------------------------------- */
 
 static void test_swap(long arg)
@@ -68,7 +51,7 @@ static void test_swap(long arg)
 
 	need_cgroup();
 	need_swap();
-	start(kind, 3);
+	start_models(kind, 3);
 	for (int first = 0; first <= 3; first++) {
 		take_pages(0xf);
 		if (!first && kind_anon(kind))
@@ -90,7 +73,7 @@ static void test_swap_read_twice(long arg)
 {
 	need_cgroup();
 	need_swap();
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	/* brought in by one, taken again, read by another, who must not get an old one */
 	for (int round = 0; round < (quick ? 2 : 6); round++) {
 		take_pages(0xf);
@@ -108,7 +91,7 @@ static void test_swap_leave(long arg)
 {
 	need_cgroup();
 	need_swap();
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	take_pages(0xf);
 	quit(1);
 	board->model[1].n = 0;
@@ -145,7 +128,7 @@ static void test_free_under_pressure(long arg)
 {
 	need_cgroup();
 	need_swap();
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	/* the advice is one process's; the pages are still the others' data */
 	ask(1, free_all, 0, 0);
 	for (int i = 0; i < area.nspots; i++)
@@ -321,7 +304,7 @@ static void test_oom(long arg)
 {
 	need_cgroup();
 	must(swap_off(), "swapoff: %s", strerror(errno));
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	must(!write_text(CGROUP "memory.max", "48M"), "memory.max");
 	tell(2, eat, 1 << 20, 0);
 	wait_gone(2);
@@ -336,7 +319,7 @@ static void test_mrelease(long arg)
 {
 	int pidfd;
 
-	start(ARG_KIND(arg), 3);
+	start_models(ARG_KIND(arg), 3);
 	pidfd = syscall(__NR_pidfd_open, pid_of(1), 0);
 	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
 	must_call(kill(pid_of(1), SIGKILL));
@@ -350,8 +333,6 @@ static void test_mrelease(long arg)
 	model_check_all(4);
 }
 
-#define FILES	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(PRIV_FILE_RO) | KIND(SHARED_FILE) | \
-		 KIND(SHARED_DISK) | KIND(MIXED))
 #define SWAPPED	(KIND(ANON) | KIND(HEAP) | KIND(PRIV_FILE) | KIND(SHARED_ANON) | KIND(MIXED) | \
 		 KIND(BORDERS) | KIND(SHARED_DISK) | KIND(PRIV_FILE_RO))
 #define QUICK	(KIND(ANON) | KIND(SHARED_ANON) | KIND(MIXED))

@@ -484,13 +484,9 @@ int main(int argc, char **argv)
 	static const int policies[] = { 0, WAIT, COPY, WAIT | COPY };
 	static const char * const names[] = { "", ", wait", ", copy", ", wait, copy" };
 	static struct test_case cases[MAX_CASES];
-	bool short_run = false;
 	int n = 0, ret;
 
-	page_size = sysconf(_SC_PAGESIZE);
-	table_size = page_size * (page_size / sizeof(long));
-	for (int i = 1; i < argc; i++)
-		short_run |= !strcmp(argv[i], "-q");
+	read_options(argc, argv);
 
 	for (size_t op = 0; op < ARRAY_SIZE(operations); op++)
 		for (int where = ANONYM; where <= IMAGE; where++)
@@ -505,7 +501,7 @@ int main(int argc, char **argv)
 					if (order != 2 && order != 4 && order != pmd_order())
 						continue;
 					/* the largest order takes most of the time */
-					if (short_run && (order == 2 || policies[p] == WAIT + COPY ||
+					if (quick && (order == 2 || policies[p] == WAIT + COPY ||
 							  (order == pmd_order() && policies[p])))
 						continue;
 					if (asprintf(&desc, "%s: %s, order %d%s",

@@ -399,7 +399,7 @@ static const struct test_case slow[] = {
 int main(int argc, char **argv)
 {
 	read_options(argc, argv);
-	if (!short_run)
+	if (!quick)
 		add_cases(slow, ARRAY_SIZE(slow));
 	return run_orders(argc, argv);
 }

@@ -11,34 +11,7 @@
 #include <sys/statvfs.h>
 #include <linux/sched.h>
 
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME	0x00000080
-#endif
-
 #define NOBODY		65534
-
-static struct area area;
-
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
-static void need_cohort(void)
-{
-	if (cohort_mode == MODE_STOCK)
-		skip("a kernel without Cohort");
-}
-
-static long set_flags(long flags, long unused)
-{
-	return prctl(PR_SET_COHORT, flags, 0, 0, 0) ? -errno : 0;
-}
-
-static long get_flags(long a, long b)
-{
-	return prctl(PR_GET_COHORT, 0, 0, 0, 0);
-}
 
 static long become_nobody(long a, long b)
 {
@@ -137,10 +110,6 @@ static void test_outsider(long arg)
 }
 
 /* --- processes that become others ----------------------------------------- */
-
-#ifndef PR_COHORT_KEEP_IDS
-#define PR_COHORT_KEEP_IDS	4
-#endif
 
 enum way {
 	USER, EFFECTIVE_USER, USER_NS, PID_NS, MOUNT_NS, UTS_NS, IPC_NS, NET_NS, TIME_NS,

@@ -6,56 +6,6 @@
 
 #include <spawn.h>
 
-static struct area area;
-
-static long nothing(long a, long b)
-{
-	return 0;
-}
-
-static long unmap(long a, long b)
-{
-	area_unmap(&area);
-	return 0;
-}
-
-/*
- * How many tables of the area a new child shares: it forgets the area, and the
- * number of tables that it shares falls by as many. A second child holds on
- * meanwhile, so that what the zygote itself unshares changes nothing.
- */
-static long tables_shared_with(int child, int other)
-{
-	long before, after;
-
-	spawn(child);
-	spawn(other);
-	ask(child, nothing, 0, 0);
-	ask(other, nothing, 0, 0);
-	before = shared_tables(pid_of(child));
-	must(before >= 0, "/proc/PID/cohort has no SharedTables");
-	ask(child, unmap, 0, 0);
-	after = shared_tables(pid_of(child));
-	quit(child);
-	quit(other);
-	return before - after;
-}
-
-static void expect_shared(long wanted)
-{
-	long events = vm_event("cohort_ptp_shared");
-	long found;
-
-	if (!sharing_possible())
-		return;
-	found = tables_shared_with(6, 7);
-	must(found == wanted, "%s: %ld tables are shared, not %ld",
-	     kind_name(area.kind), found, wanted);
-	events = vm_event("cohort_ptp_shared") - events;
-	must(events >= 2 * wanted, "cohort_ptp_shared grew by %ld for %ld tables and two children",
-	     events, wanted);
-}
-
 static void test_shared(long arg)
 {
 	if (!sharing_possible())

@@ -47,7 +47,7 @@ static long intact2(long who, long unused)
 
 		if (i < 2 && (who == 2 || who == 4))
 			tag = i ? own_tag(4, 1) : own_tag(2, 0);
-		sees(page_is(area + i * page_size, tag), "page %d of %ld", i, who);
+		sees(page_is(memory + i * page_size, tag), "page %d of %ld", i, who);
 	}
 	return 0;
 }
@@ -116,7 +116,7 @@ static void test_migration(long arg)
 		long ret;
 
 		was = frame(0, page);
-		ret = ask(page % 4, advise_page, (long)area + page * page_size,
+		ret = ask(page % 4, advise_page, (long)memory + page * page_size,
 			  MADV_SOFT_OFFLINE);
 		if (ret == -EINVAL || ret == -EPERM)
 			skip("no soft offlining in this kernel");
@@ -167,7 +167,7 @@ static void test_left(long arg)
 		__u64 was = frame(1, page);
 		long ret;
 
-		ret = ask(1, advise_page, (long)area + page * page_size,
+		ret = ask(1, advise_page, (long)memory + page * page_size,
 			  MADV_SOFT_OFFLINE);
 		if (ret == -EINVAL || ret == -EPERM)
 			skip("no soft offlining in this kernel");
@@ -184,7 +184,7 @@ static void test_left(long arg)
 	must(moved, "no page was moved: the other table was not found");
 }
 
-/* all of the area's pages, whoever else maps them; how many are there */
+/* all of the memory's pages, whoever else maps them; how many are there */
 static long move_area(long node, long unused)
 {
 	int nodes[PAGES], status[PAGES];
@@ -192,7 +192,7 @@ static long move_area(long node, long unused)
 	long n = 0;
 
 	for (int i = 0; i < PAGES; i++) {
-		pages[i] = area + i * page_size;
+		pages[i] = memory + i * page_size;
 		nodes[i] = node;
 		status[i] = -1;
 	}
@@ -211,7 +211,7 @@ static long move_area(long node, long unused)
 static long leave_moving(long page, long tag)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	off_t at = (uintptr_t)(area + page * page_size) / page_size * sizeof(__u64);
+	off_t at = (uintptr_t)(memory + page * page_size) / page_size * sizeof(__u64);
 	__u64 entry = 0;
 
 	must(fd >= 0, "pagemap: %s", strerror(errno));
@@ -292,7 +292,7 @@ static void test_poison(long arg)
 			ask(i, dies_late, 0, 0);
 	pfn = frame(1, 6);
 	must(pfn == frame(2, 6) && pfn == frame(0, 6), "the page is not merged");
-	ret = ask(2, poison, (long)area + 6 * page_size, 0);
+	ret = ask(2, poison, (long)memory + 6 * page_size, 0);
 	if (ret == -EINVAL || ret == -EPERM)
 		skip("memory cannot be poisoned in this kernel");
 	must(!ret, "MADV_HWPOISON: %s", strerror(-ret));
@@ -321,7 +321,7 @@ static long begin_family(long unused, long unused2)
 {
 	dies_late(0, 0);
 	fill_alike();
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	return 0;
 }
@@ -354,14 +354,14 @@ static void test_poison_ancestor(long arg)
 
 	dies_early(0, 0);
 	must_call(sigaction(SIGBUS, &sa, NULL));
-	ret = ask(2, poison, (long)area + 6 * page_size, 0);
+	ret = ask(2, poison, (long)memory + 6 * page_size, 0);
 	if (ret == -EINVAL || ret == -EPERM)
 		skip("memory cannot be poisoned in this kernel");
 	must(!ret, "MADV_HWPOISON: %s", strerror(-ret));
 	must(!__atomic_load_n(&told, __ATOMIC_RELAXED), "SIGBUS for another's page");
 	catch_faults();
 	for (int i = 0; i < PAGES; i++)
-		sees(page_is(area + i * page_size, own_tag(0, i)), "page %d", i);
+		sees(page_is(memory + i * page_size, own_tag(0, i)), "page %d", i);
 	for (int i = 1; i <= 2; i++)
 		sees(ask(i, still_there, 6, 0) == SIGBUS &&
 		     ask(i, still_there, 6 + COPIES, 0) == SIGBUS,

@@ -77,7 +77,7 @@ static void test_fork(long when)
 {
 	need_merging();
 	make_area();
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	if (when)
 		scan();
 	become_zygote();
@@ -107,12 +107,6 @@ static void test_fork(long when)
 	intact(0, 5);
 }
 
-static long exec_sleep(long unused, long unused2)
-{
-	execl("/proc/self/exe", "shared_merge_once", "--sleep", NULL);
-	return -1;
-}
-
 static void leave(int who, int how)
 {
 	switch (how % 4) {
@@ -127,16 +121,7 @@ static void leave(int who, int how)
 		return;
 	default:
 		tell(who, exec_sleep, 0, 0);
-		for (int i = 0; i < 500; i++) {
-			char path[32], buf[64];
-
-			snprintf(path, sizeof(path), "/proc/%d/cmdline", pid_of(who));
-			if (read_text(path, buf, sizeof(buf)) > 4 &&
-			    !strcmp(buf, "shared_merge_once"))
-				return;
-			usleep(10000);
-		}
-		fail("no exec");
+		wait_exec(who);
 	}
 }
 
@@ -281,7 +266,7 @@ static void test_against_will(long how)
 	need_merging();
 	make_area();
 	if (how != PROCESS)	/* or the child alone */
-		must_call(madvise(area, table_size, MADV_MERGEABLE));
+		must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	need_peers(8);
 	for (int i = 1; i <= 3; i++)
@@ -312,7 +297,7 @@ static void test_against_will(long how)
 static long zeros(long from, long to)
 {
 	for (long i = from; i < to; i++)
-		page_fill(area + i * page_size, 0);
+		page_fill(memory + i * page_size, 0);
 	return 0;
 }
 
@@ -324,7 +309,7 @@ static void test_zeros(long before)
 	need_merging();
 	was = ksm("ksm_zero_pages");
 	make_area();
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	zeros(0, 8);
 	zeros(COPIES, COPIES + 8);
 	ksm_set("use_zero_pages", "1");
@@ -352,7 +337,7 @@ static void test_zeros(long before)
 	for (int i = 1; i <= 3; i++)
 		quit(i);
 	for (int page = 0; page < 8; page++)
-		sees(page_is(area + page * page_size, page ? 0 : own_tag(0, 0)),
+		sees(page_is(memory + page * page_size, page ? 0 : own_tag(0, 0)),
 		     "page %d is not zeros", page);
 	ksm_set("run", "0");
 	unmap(0, 0);
@@ -364,7 +349,7 @@ static int lent[2];
 
 static long lend(long page, long unused)
 {
-	struct iovec iov = { area + page * page_size, page_size };
+	struct iovec iov = { memory + page * page_size, page_size };
 
 	must(vmsplice(lent[1], &iov, 1, 0) == (ssize_t)page_size, "vmsplice: %s",
 	     strerror(errno));
@@ -389,7 +374,7 @@ static void test_lent(long arg)
 	must(!ask(1, advise, MADV_MERGEABLE, 0), "not mergeable");
 	ask(1, lend, 0, 0);
 	write_page(3, 4242);
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	spawn(2);
 	spawn(3);
@@ -500,8 +485,6 @@ int main(int argc, char **argv)
 {
 	int ret;
 
-	if (argc == 2 && !strcmp(argv[1], "--sleep"))
-		return sleep(1000);
 	after_each_case = all_off;
 	save_injection();
 	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));

@@ -14,7 +14,7 @@ static long stare(long until, long unused)
 	while (now() < until) {
 		for (int i = 0; i < 20; i++)
 			for (int page = 0; page < PAGES; page++)
-				sees(page_is(area + page * page_size,
+				sees(page_is(memory + page * page_size,
 					     1000 + page % COPIES),
 				     "page %d is not what it was", page);
 		rounds++;
@@ -56,7 +56,7 @@ static void test_stale(long arg)
 
 		ksm_set("run", "0");
 		make_area();
-		must_call(madvise(area, table_size, MADV_MERGEABLE));
+		must_call(madvise(memory, table_size, MADV_MERGEABLE));
 		for (int i = 1; i <= (arg ? 6 : 2); i++)
 			spawn(i);
 		for (int i = 1; i <= (arg ? 6 : 2); i++)
@@ -85,7 +85,7 @@ static long compact(long until, long unused)
 /* What is there instead, and does it stay? */
 static void must_hold(const char *who, int page, unsigned int tag)
 {
-	char *p = area + page * page_size;
+	char *p = memory + page * page_size;
 	unsigned int is = 0;
 
 	if (page_is(p, tag))
@@ -114,13 +114,13 @@ static long racer(long seed, long until)
 		tag[i] = 1000 + i % COPIES;
 	while (now() < until) {
 		int i = rand_r(&r) % PAGES;
-		char *p = area + i * page_size;
+		char *p = memory + i * page_size;
 		pid_t pid;
 
 		must_hold("racer", i, tag[i]);
 		switch (rand_r(&r) % 16) {
 		case 0:
-			madvise(area, table_size, rand_r(&r) % 2 ?
+			madvise(memory, table_size, rand_r(&r) % 2 ?
 				MADV_MERGEABLE : MADV_UNMERGEABLE);
 			break;
 		case 1:
@@ -128,7 +128,7 @@ static long racer(long seed, long until)
 			tag[i] = 0;
 			break;
 		case 2:
-			madvise(area, table_size, MADV_PAGEOUT);
+			madvise(memory, table_size, MADV_PAGEOUT);
 			break;
 		case 3:
 		case 4:
@@ -143,7 +143,7 @@ static long racer(long seed, long until)
 
 					must_hold("child", at, tag[at]);
 					if (!n && r % 2) {
-						page_fill(area + at * page_size, 8);
+						page_fill(memory + at * page_size, 8);
 						tag[at] = 8;
 					}
 					usleep(rand_r(&r) % 2000);
@@ -162,10 +162,10 @@ static long racer(long seed, long until)
 			merge_any(rand_r(&r) % 2, 0);
 			break;
 		case 7:
-			if (mremap(area, table_size, table_size, MREMAP_MAYMOVE |
-				   MREMAP_FIXED, area + 2 * table_size) != MAP_FAILED)
-				must(mremap(area + 2 * table_size, table_size, table_size,
-					    MREMAP_MAYMOVE | MREMAP_FIXED, area) == area,
+			if (mremap(memory, table_size, table_size, MREMAP_MAYMOVE |
+				   MREMAP_FIXED, memory + 2 * table_size) != MAP_FAILED)
+				must(mremap(memory + 2 * table_size, table_size, table_size,
+					    MREMAP_MAYMOVE | MREMAP_FIXED, memory) == memory,
 				     "mremap: %s", strerror(errno));
 			break;
 		case 8:
@@ -213,12 +213,12 @@ static void test_race(long selective)
 		note("without swap");
 	need_peers(12);
 	spawn(9);
-	area = arena(4);
-	map_at(area, table_size, PROT_READ | PROT_WRITE,
+	memory = arena(4);
+	map_at(memory, table_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must_call(madvise(area, table_size, MADV_NOHUGEPAGE));
+	must_call(madvise(memory, table_size, MADV_NOHUGEPAGE));
 	fill_alike();
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	fast();
 	ksm_set("sleep_millisecs", "0");

@@ -12,21 +12,6 @@
 #include <linux/aio_abi.h>
 #include <linux/perf_event.h>
 
-#ifndef MADV_HWPOISON
-#define MADV_HWPOISON		100
-#endif
-#ifndef MCL_ONFAULT
-#define MCL_ONFAULT		4
-#endif
-#ifndef MAP_DROPPABLE
-#define MAP_DROPPABLE		0x08
-#endif
-#ifndef __NR_memfd_secret
-#define __NR_memfd_secret	447
-#endif
-
-static struct area area;
-
 /* --- memory that is never shared ------------------------------------------ */
 
 #define ORDINARY	16	/* pages of private memory in the table */

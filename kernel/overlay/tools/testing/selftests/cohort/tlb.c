@@ -484,7 +484,6 @@ static void test_stale_file(long arg)
  * cached of the shared table must not outlive the call or fault that does it.
  */
 static int stage;		/* of this process: 0, 1: written, 2: unmapped */
-static bool threads_stop;
 static long seen[8];
 static unsigned int new_tag;
 
@@ -495,7 +494,7 @@ static void *watch(void *cpu_of)
 
 	run_on(cpu, cpu);
 	old = __atomic_load_n((__u64 *)page_at(1), __ATOMIC_RELAXED);
-	while (!__atomic_load_n(&threads_stop, __ATOMIC_RELAXED)) {
+	while (!stopping()) {
 		int s = __atomic_load_n(&stage, __ATOMIC_SEQ_CST);
 		int sig = probe_load((__u64 *)page_at(0), &found);
 
@@ -526,12 +525,10 @@ static void let_look(void)
 
 static long part(long who, long leave)
 {
-	pthread_t thread[8];
-
 	run_on(0, 0);
 	new_tag = who;
 	for (int cpu = 1; cpu < nr_cpus; cpu++)
-		must(!pthread_create(&thread[cpu], NULL, watch, (void *)(long)cpu), "no thread");
+		start_thread(watch, (void *)(long)cpu);
 	let_look();
 	if (!leave) {
 		__atomic_store_n((__u64 *)page_at(0), 0x1000000000000000ULL + who,
@@ -542,9 +539,7 @@ static long part(long who, long leave)
 	must_call(munmap(MEMORY.base, MEMORY.len));
 	__atomic_store_n(&stage, 2, __ATOMIC_SEQ_CST);
 	let_look();
-	__atomic_store_n(&threads_stop, true, __ATOMIC_SEQ_CST);
-	for (int cpu = 1; cpu < nr_cpus; cpu++)
-		pthread_join(thread[cpu], NULL);
+	stop_and_join();
 	return 0;
 }
 

@@ -3,33 +3,9 @@
  * Leaving a shared table, or not, by advice, locks and userfaultfd: see unshare.h.
  */
 #include "unshare/unshare.h"
+#include "lib/uffd.h"
 
-#include <sys/ioctl.h>
 #include <sys/uio.h>
-#include <linux/userfaultfd.h>
-
-#ifndef __NR_mseal
-#define __NR_mseal		462
-#endif
-#ifndef PR_SET_VMA
-#define PR_SET_VMA		0x53564d41
-#define PR_SET_VMA_ANON_NAME	0
-#endif
-#ifndef PR_SET_MEMORY_MERGE
-#define PR_SET_MEMORY_MERGE	67
-#endif
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY	1
-#endif
-#ifndef UFFDIO_MOVE
-struct uffdio_move {
-	__u64 dst, src, len, mode;
-	__s64 move;
-};
-
-#define UFFDIO_MOVE		_IOWR(UFFDIO, 0x05, struct uffdio_move)
-#define UFFD_FEATURE_MOVE	0x10000
-#endif
 
 static void advise_middle(int advice, bool private_only)
 {

@@ -3,10 +3,9 @@
  * Whole PMD tables: gigabytes in which all memory is shared.
  */
 #include "common.h"
+#include "lib/uffd.h"
 
-#include <pthread.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
+#include <sched.h>
 
 #define GIGABYTE	(1UL << 30)
 #define LENGTH		(128UL << 20)
@@ -243,7 +242,7 @@ static long change(long what, long unused)
 		break;
 	case COLLAPSE:
 		/* fails where huge pages are off: then nothing may have changed */
-		madvise(base + GIGABYTE / 4, 2 * table_size, 25 /* MADV_COLLAPSE */);
+		madvise(base + GIGABYTE / 4, 2 * table_size, MADV_COLLAPSE);
 		break;
 	case REGISTER: {
 		struct uffdio_api api = { .api = UFFD_API };
@@ -251,7 +250,7 @@ static long change(long what, long unused)
 			.range = { (unsigned long)memory + LENGTH / 2, page_size },
 			.mode = UFFDIO_REGISTER_MODE_MISSING,
 		};
-		int fd = syscall(__NR_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
+		int fd = syscall(__NR_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 
 		must(fd >= 0, "userfaultfd: %s", strerror(errno));
 		must_call(ioctl(fd, UFFDIO_API, &api));
@@ -271,7 +270,7 @@ static void test_leaving(long arg)
 	bool stays = what == FREE_ADVICE;
 
 	if (what == REGISTER) {
-		int fd = syscall(__NR_userfaultfd, O_CLOEXEC | 1);
+		int fd = syscall(__NR_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 
 		if (fd < 0)
 			skip("no userfaultfd");
@@ -453,13 +452,11 @@ static void test_accounts(long arg)
 
 /* --- all at once ---------------------------------------------------------- */
 
-static bool stop;
-
 static void *toucher(void *arg)
 {
 	unsigned int seed = (uintptr_t)arg;
 
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+	while (!stopping()) {
 		long n = rand_r(&seed) % 16;
 		char *page = page_at(n * STEP);
 
@@ -473,11 +470,9 @@ static void *toucher(void *arg)
 static long busy(long seed, long rounds)
 {
 	char *hole = base + GIGABYTE / 8;
-	pthread_t thread[2];
 
 	for (int i = 0; i < 2; i++)
-		must(!pthread_create(&thread[i], NULL, toucher, (void *)(seed * 2 + i)),
-		     "no thread");
+		start_thread(toucher, (void *)(seed * 2 + i));
 	for (long r = 0; r < rounds; r++) {
 		pid_t pid = fork();
 
@@ -511,9 +506,7 @@ static long busy(long seed, long rounds)
 		while (waitpid(pid, NULL, 0) < 0)
 			must(errno == EINTR, "waitpid: %s", strerror(errno));
 	}
-	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
+	stop_and_join();
 	return 0;
 }
 

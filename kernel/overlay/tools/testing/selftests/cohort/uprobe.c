@@ -127,39 +127,14 @@ static void test_uprobe_all(long arg)
 	}
 }
 
+/* A probe of one child. */
 static void test_uprobe(long arg)
 {
-	struct perf_event_attr attr = { .size = sizeof(attr) };
-	char buf[256], self[256];
-	unsigned long start = 0, offset = 0;
+	struct perf_event_attr attr;
 	unsigned char original;
-	__u64 hits = 0;
-	ssize_t n;
-	FILE *maps;
 	int fd;
 
-	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
-		skip("no uprobes in this kernel");
-	attr.type = atoi(buf);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	must(n > 0, "readlink: %s", strerror(errno));
-	self[n] = 0;
-	maps = fopen("/proc/self/maps", "r");
-	must(maps, "maps: %s", strerror(errno));
-	while (fgets(buf, sizeof(buf), maps)) {
-		unsigned long from, to, off;
-
-		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
-		    (unsigned long)probed >= from && (unsigned long)probed < to) {
-			start = from;
-			offset = (unsigned long)probed - from + off;
-		}
-	}
-	fclose(maps);
-	must(start, "our own code is not in our maps");
-	attr.config1 = (uintptr_t)self;
-	attr.config2 = offset;
-
+	probe_attr(&attr);
 	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
 	original = memory_byte(getpid(), probed);
 	become_zygote();
@@ -176,11 +151,11 @@ static void test_uprobe(long arg)
 		for (int j = 0; j < 3; j++)
 			must(ask(i, probed, i, j) == i + j, "the probe broke the function");
 	}
-	must(read(fd, &hits, sizeof(hits)) == sizeof(hits) && hits == 3,
-	     "the probe counted %llu calls, not 3", (unsigned long long)hits);
+	must(hits(fd) == 3, "%ld calls are counted, not 3", hits(fd));
 	close(fd);
 	for (int i = 0; i <= 3; i++) {
-		sees(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		sees(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d",
+		     i);
 		must(ask(i, probed, 1, i) == 1 + i, "the probe broke the function");
 	}
 }

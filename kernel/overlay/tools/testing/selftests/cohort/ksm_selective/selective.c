@@ -2,7 +2,7 @@
 /* What the tests of selective merging share. */
 #include "selective.h"
 
-char *area;
+char *memory;
 
 /* --- the kernel's side ---------------------------------------------------- */
 
@@ -113,21 +113,21 @@ void set_frozen(int who, bool yes)
 long fill(long range, long tag)
 {
 	for (long i = range >> 16; i < (range & 0xffff); i++)
-		page_fill(area + i * page_size, tag + i);
+		page_fill(memory + i * page_size, tag + i);
 	return 0;
 }
 
 long intact(long range, long tag)
 {
 	for (long i = range >> 16; i < (range & 0xffff); i++)
-		sees(page_is(area + i * page_size, tag + i), "page %ld is not %ld",
+		sees(page_is(memory + i * page_size, tag + i), "page %ld is not %ld",
 		     i, tag + i);
 	return 0;
 }
 
 long merge_area(long pages, long unused)
 {
-	must_call(madvise(area, pages * page_size, MADV_MERGEABLE));
+	must_call(madvise(memory, pages * page_size, MADV_MERGEABLE));
 	return 0;
 }
 
@@ -140,15 +140,15 @@ long rename_me(long number, long unused)
 	return 0;
 }
 
-/* Whether the area is mergeable is for others to say. */
+/* Whether the memory is mergeable is for others to say. */
 void setup_area(long pages)
 {
-	area = arena(pages * page_size / table_size + 1);
-	map_at(area, pages * page_size, PROT_READ | PROT_WRITE,
+	memory = arena(pages * page_size / table_size + 1);
+	map_at(memory, pages * page_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	/* each page of its own, so that nothing is alike for having been forked */
-	must_call(madvise(area, pages * page_size, MADV_NOHUGEPAGE));
-	*area = 1;
+	must_call(madvise(memory, pages * page_size, MADV_NOHUGEPAGE));
+	*memory = 1;
 }
 
 void setup(int peers, long pages)
@@ -183,6 +183,6 @@ void set_oom(int who, const char *adj)
 
 long merge_all(long unused, long unused2)
 {
-	must_call(prctl(PR_MEMORY_MERGE, 1, 0, 0, 0));
+	must_call(prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0));
 	return 0;
 }

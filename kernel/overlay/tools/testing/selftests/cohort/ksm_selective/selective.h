@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of selective merging share. Peers 1 and 2 fill the same area
+ * What the tests of selective merging share. Peers 1 and 2 fill the same memory
  * with pages that are alike in both.
  */
 #ifndef COHORT_SELFTEST_SELECTIVE_H
@@ -10,12 +10,11 @@
 
 #define FREEZE		"/sys/fs/cgroup/ksm-selftest-"
 #define PAGES		64
-#define PR_MEMORY_MERGE	67	/* PR_SET_MEMORY_MERGE */
 
 #define RANGE(from, to)	((long)(from) << 16 | (to))
 #define ALL		RANGE(0, PAGES)
 
-extern char *area;
+extern char *memory;
 
 bool reads(const char *file, const char *word);
 void need_selective(void);

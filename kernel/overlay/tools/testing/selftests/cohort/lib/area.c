@@ -26,6 +26,8 @@ static const struct {
 	[ALONE]		= { "shared, alone in its gigabyte", true, false, false },
 };
 
+struct area area;
+
 const char *kind_name(enum kind kind)
 {
 	return kinds[kind].name;
@@ -110,6 +112,19 @@ int make_file(const char *fs, size_t pages)
 	return fd;
 }
 
+int open_direct(int fd, int flags)
+{
+	char path[64];
+	int direct;
+
+	must_call(fsync(fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	direct = open(path, flags | O_DIRECT | O_CLOEXEC);
+	if (direct < 0)
+		skip("O_DIRECT: %s", strerror(errno));
+	return direct;
+}
+
 static struct part *area_part(struct area *a, char *addr, size_t len, int prot,
 			      int flags, int fd)
 {
@@ -156,20 +171,56 @@ void area_spots(struct area *a, int part, int n)
 	}
 }
 
-void area_make(struct area *a, enum kind kind)
+static void add_sysv(struct area *a)
+{
+	int id;
+
+	if (access("/proc/sysvipc", F_OK))
+		skip("no SysV shared memory in this kernel");
+	id = shmget(IPC_PRIVATE, table_size, 0600 | IPC_CREAT);
+	must(id >= 0, "shmget: %s", strerror(errno));
+	must(shmat(id, a->base, 0) == a->base, "shmat: %s", strerror(errno));
+	must_call(shmctl(id, IPC_RMID, NULL));
+	area_part(a, a->base, table_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+
+/* five regions with holes between them, all in one table */
+static void add_mixed(struct area *a)
 {
 	const int rw = PROT_READ | PROT_WRITE;
+	size_t len = table_size / 16;
+
+	area_part(a, a->base + len, len, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	area_part(a, a->base + 3 * len, len, rw, MAP_PRIVATE,
+		  make_file("tmpfs", len / page_size));
+	area_part(a, a->base + 5 * len, len, rw, MAP_SHARED,
+		  make_file("tmpfs", len / page_size));
+	area_part(a, a->base + 7 * len, len, PROT_READ, MAP_PRIVATE,
+		  make_file("tmpfs", len / page_size));
+	area_part(a, a->base + 9 * len, len, rw, MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+
+/* as much as fork shares with the table above it, and nothing beside it */
+static void add_alone(struct area *a)
+{
 	static uintptr_t next_gigabyte = sizeof(long) == 8 ? (uintptr_t)0x3c00000000ULL : 0;
+
+	if (sizeof(long) < 8)
+		skip("no gigabyte to spare");
+	next_gigabyte += 2UL << 30;
+	a->base = (char *)next_gigabyte + (256UL << 20);
+	a->tables = 0;
+	area_part(a, a->base, 128UL << 20, PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
+/* Adds the regions of a kind; returns how many pages of each the case knows. */
+static int add_parts(struct area *a, enum kind kind)
+{
+	const int rw = PROT_READ | PROT_WRITE;
 	size_t table_pages = table_size / page_size;
 	size_t len = table_size;
-	int n = quick ? 8 : 16;
 	struct part *p;
-	int id, i;
-
-	memset(a, 0, sizeof(*a));
-	a->kind = kind;
-	a->tables = 1;
-	a->base = kind == HEAP ? NULL : arena(4);
 
 	switch (kind) {
 	case ANON:
@@ -205,74 +256,64 @@ void area_make(struct area *a, enum kind kind)
 		must_call(ftruncate(p->fd, len));
 		break;
 	case SYSV:
-		if (access("/proc/sysvipc", F_OK))
-			skip("no SysV shared memory in this kernel");
-		id = shmget(IPC_PRIVATE, len, 0600 | IPC_CREAT);
-		must(id >= 0, "shmget: %s", strerror(errno));
-		must(shmat(id, a->base, 0) == a->base, "shmat: %s", strerror(errno));
-		must_call(shmctl(id, IPC_RMID, NULL));
-		area_part(a, a->base, len, rw, MAP_SHARED | MAP_ANONYMOUS, -1);
+		add_sysv(a);
 		break;
 	case MIXED:
-		/* five regions with holes between them, all in one table */
-		len = table_size / 16;
-		area_part(a, a->base + len, len, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		area_part(a, a->base + 3 * len, len, rw, MAP_PRIVATE,
-			  make_file("tmpfs", len / page_size));
-		area_part(a, a->base + 5 * len, len, rw, MAP_SHARED,
-			  make_file("tmpfs", len / page_size));
-		area_part(a, a->base + 7 * len, len, PROT_READ, MAP_PRIVATE,
-			  make_file("tmpfs", len / page_size));
-		area_part(a, a->base + 9 * len, len, rw, MAP_SHARED | MAP_ANONYMOUS, -1);
-		n = quick ? 4 : 8;
-		break;
+		add_mixed(a);
+		return quick ? 4 : 8;
 	case BORDERS:
 		/* begins and ends in the middle of a table */
 		a->tables = 3;
 		area_part(a, a->base + table_size / 2, 2 * table_size, rw,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		n = quick ? 13 : 25;
-		break;
+		return quick ? 13 : 25;
 	case NEAR_THP:
 		area_part(a, a->base, 3 * table_size, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		n = quick ? 13 : 25;
-		break;
+		return quick ? 13 : 25;
 	case ALONE:
-		if (sizeof(long) < 8)
-			skip("no gigabyte to spare");
-		/* as much as fork shares with the table above it, and nothing beside it */
-		next_gigabyte += 2UL << 30;
-		a->base = (char *)next_gigabyte + (256UL << 20);
-		a->tables = 0;
-		area_part(a, a->base, 128UL << 20, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-			  -1);
+		add_alone(a);
 		break;
 	case NR_KINDS:
 		break;
 	}
+	return quick ? 8 : 16;
+}
 
-	for (i = 0; i < a->nparts; i++) {
-		p = &a->part[i];
-		if (kind != HEAP && kind != SYSV)
-			map_at(p->addr, p->len, p->prot, p->flags, p->fd, 0);
-		if (kind == MEMFD) {
-			/* a file tag is zero here: nobody has written the memfd yet */
-			close(p->fd);
-			p->fd = -1;
-		}
-		if (kind == NEAR_THP) {
-			madvise(p->addr + table_size, table_size, MADV_HUGEPAGE);
-			madvise(p->addr, table_size, MADV_NOHUGEPAGE);
-			madvise(p->addr + 2 * table_size, table_size, MADV_NOHUGEPAGE);
-			/* a write first: a read would get the huge page of zeros */
-			*(p->addr + table_size) = 1;
-			*(p->addr + table_size) = 0;
-			/* its entry lies one level up, where no table is */
-			a->tables = huge_mapped(p->addr + table_size) ? 2 : 3;
-		} else if (p->fd < 0 && kind != HEAP) {
-			/* small pages are what these tests are about */
-			madvise(p->addr, p->len, MADV_NOHUGEPAGE);
-		}
+static void map_part(struct area *a, struct part *p)
+{
+	if (a->kind != HEAP && a->kind != SYSV)
+		map_at(p->addr, p->len, p->prot, p->flags, p->fd, 0);
+	if (a->kind == MEMFD) {
+		/* a file tag is zero here: nobody has written the memfd yet */
+		close(p->fd);
+		p->fd = -1;
+	}
+	if (a->kind == NEAR_THP) {
+		madvise(p->addr + table_size, table_size, MADV_HUGEPAGE);
+		madvise(p->addr, table_size, MADV_NOHUGEPAGE);
+		madvise(p->addr + 2 * table_size, table_size, MADV_NOHUGEPAGE);
+		/* a write first: a read would get the huge page of zeros */
+		*(p->addr + table_size) = 1;
+		*(p->addr + table_size) = 0;
+		/* its entry lies one level up, where no table is */
+		a->tables = huge_mapped(p->addr + table_size) ? 2 : 3;
+	} else if (p->fd < 0 && a->kind != HEAP) {
+		/* small pages are what these tests are about */
+		madvise(p->addr, p->len, MADV_NOHUGEPAGE);
+	}
+}
+
+void area_make(struct area *a, enum kind kind)
+{
+	int n;
+
+	memset(a, 0, sizeof(*a));
+	a->kind = kind;
+	a->tables = 1;
+	a->base = kind == HEAP ? NULL : arena(4);
+	n = add_parts(a, kind);
+	for (int i = 0; i < a->nparts; i++) {
+		map_part(a, &a->part[i]);
 		area_spots(a, i, n);
 	}
 }
@@ -281,6 +322,12 @@ void area_unmap(struct area *a)
 {
 	for (int i = 0; i < a->nparts; i++)
 		must_call(munmap(a->part[i].addr, a->part[i].len));
+}
+
+long forget_area(long unused, long unused2)
+{
+	area_unmap(&area);
+	return 0;
 }
 
 long spots_intact(long area, long unused)

@@ -47,6 +47,8 @@ struct area {
 	struct spot spot[MAX_SPOTS];
 };
 
+extern struct area area;	/* the memory of a case */
+
 const char *kind_name(enum kind kind);
 bool kind_shared(enum kind kind);	/* only shared mappings */
 bool kind_anon(enum kind kind);		/* only private anonymous memory */
@@ -56,11 +58,13 @@ bool kind_readonly(enum kind kind);
 char *arena(int tables);
 void *map_at(char *addr, size_t len, int prot, int flags, int fd, off_t off);
 int make_file(const char *fs, size_t pages);	/* "tmpfs" or "disk" */
+int open_direct(int fd, int flags);		/* the same file past the page cache */
 #define FILE_TAG(index)	(1000000u + (unsigned int)(index))
 
 void area_make(struct area *a, enum kind kind);
 void area_spots(struct area *a, int part, int n);
 void area_unmap(struct area *a);
+long forget_area(long unused, long unused2);	/* area_unmap(), for peers */
 /* without a model: are the spots as the zygote left them? */
 long spots_intact(long area, long unused);
 long spots_touch(long area, long unused);	/* read each spot */

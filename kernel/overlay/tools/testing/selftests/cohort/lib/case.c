@@ -13,6 +13,8 @@ bool all_fatal;
 
 int case_seconds = 300;
 static const char *expected_mode;
+static const char *word;
+static bool list;
 
 #define NR_INVARIANTS	14
 static int kmsg_fd = -1;
@@ -249,6 +251,29 @@ static int run_one(const struct run *c)
 	return code;
 }
 
+static void report_one(const struct run *r)
+{
+	char guards[160];
+	double start = now();
+	int code = run_one(r);
+
+	guards_text(r->guards, guards, sizeof(guards));
+	if (after_each_case)
+		after_each_case();
+	if (kernel_complained())
+		code = KSFT_FAIL;
+	if (code == KSFT_FAIL && all_fatal)
+		note_fatal("no failure of this program is excused");
+	if (code == KSFT_SKIP)
+		ksft_test_result_skip("%s: %s\n", r->desc, board->reason);
+	else if (code == KSFT_PASS)
+		ksft_test_result_pass("%s\n", r->desc);
+	else
+		ksft_test_result_fail("%s (guards %s)\n", r->desc, guards);
+	if (now() - start > 5)
+		note("took %.1f s", now() - start);
+}
+
 static void help(const char *name)
 {
 	printf("usage: %s [-q] [-l] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
@@ -262,14 +287,13 @@ static void help(const char *name)
 	exit(KSFT_FAIL);
 }
 
-int run_cases(int argc, char **argv, const struct test_case *cases, int n)
+void read_options(int argc, char **argv)
 {
-	int opt, i, kind, nr_runs = 0;
-	const char *word = NULL;
-	struct run *runs = NULL;
-	bool list = false;
-	char guards[160];
+	int opt;
 
+	/* this program again, to be another one: see exec_sleep() */
+	if (argc == 2 && !strcmp(argv[1], SLEEP))
+		exit(sleep(1000));
 	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
 		switch (opt) {
 		case 'q':
@@ -299,7 +323,19 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	}
 	if (race_seconds <= 0)
 		race_seconds = 1;
+	page_size = sysconf(_SC_PAGESIZE);
+	/* classic 32-bit ARM pairs two hardware tables to 512 entries as well */
+	table_size = page_size * (page_size / 8);
+}
 
+int run_cases(int argc, char **argv, const struct test_case *cases, int n)
+{
+	int i, kind, nr_runs = 0;
+	struct run *runs = NULL;
+	char guards[160];
+
+	if (!page_size)
+		read_options(argc, argv);
 	check_guards(cases, n);
 	for (i = 0; i < n; i++) {
 		unsigned int mask = cases[i].kinds;
@@ -321,9 +357,6 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	}
 
 	ksft_print_header();
-	page_size = sysconf(_SC_PAGESIZE);
-	/* classic 32-bit ARM pairs two hardware tables to 512 entries as well */
-	table_size = page_size * (page_size / 8);
 	cohort_mode = detect_mode(expected_mode);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -337,26 +370,8 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 		lseek(kmsg_fd, 0, SEEK_END);
 
 	ksft_set_plan(nr_runs + 1);
-	for (i = 0; i < nr_runs; i++) {
-		double start = now();
-		int code = run_one(&runs[i]);
-
-		guards_text(runs[i].guards, guards, sizeof(guards));
-		if (after_each_case)
-			after_each_case();
-		if (kernel_complained())
-			code = KSFT_FAIL;
-		if (code == KSFT_FAIL && all_fatal)
-			note_fatal("no failure of this program is excused");
-		if (code == KSFT_SKIP)
-			ksft_test_result_skip("%s: %s\n", runs[i].desc, board->reason);
-		else if (code == KSFT_PASS)
-			ksft_test_result_pass("%s\n", runs[i].desc);
-		else
-			ksft_test_result_fail("%s (guards %s)\n", runs[i].desc, guards);
-		if (now() - start > 5)
-			note("took %.1f s", now() - start);
-	}
+	for (i = 0; i < nr_runs; i++)
+		report_one(&runs[i]);
 
 	end_pressure();
 	/* tables and their locks are freed late: give RCU a moment to complain */

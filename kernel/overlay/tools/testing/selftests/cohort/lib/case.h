@@ -48,6 +48,7 @@ struct test_case {
 extern void (*after_each_case)(void);	/* in the main process, if set */
 extern bool all_fatal;		/* every failure is fatal; set before run_cases() */
 
+void read_options(int argc, char **argv);	/* run_cases() does it if nobody has */
 int run_cases(int argc, char **argv, const struct test_case *cases, int n);
 
 /*

@@ -13,16 +13,6 @@ void restore_injection(void);	/* ... and after it */
 
 /* --- memory that breaks --------------------------------------------------- */
 
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
-#ifndef PR_MCE_KILL
-#define PR_MCE_KILL		33
-#define PR_MCE_KILL_SET		1
-#define PR_MCE_KILL_LATE	0
-#define PR_MCE_KILL_EARLY	1
-#endif
-
 /* run in a peer: take the page at an address out of use; 0 or -errno */
 long poison(long addr, long unused);
 /* run in a peer: it is told by SIGBUS when it uses such a page, not at once */

@@ -4,33 +4,10 @@
 #define COHORT_SELFTEST_KERNEL_H
 
 #include "case.h"
-
-/* The headers installed may be older than the kernel under test. */
-#ifndef PR_SET_COHORT
-#define PR_SET_COHORT		0x434f4801
-#define PR_GET_COHORT		0x434f4802
-#define PR_COHORT_ZYGOTE	1
-#define PR_COHORT_KEEP_EXEC	2
-#endif
-#ifndef MADV_COLD
-#define MADV_COLD		20
-#define MADV_PAGEOUT		21
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ	22
-#define MADV_POPULATE_WRITE	23
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE		25
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP	4
-#endif
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE	0x100000
-#endif
+#include "uapi.h"
 
 #define COHORT_SYSFS	"/sys/kernel/mm/cohort/"
+#define THP		"/sys/kernel/mm/transparent_hugepage/"
 
 enum cohort_mode { MODE_STOCK, MODE_NEVER, MODE_OPTIN, MODE_ALWAYS };
 

@@ -115,3 +115,11 @@ void spawn_models(int peers, const struct area *a)
 		model_init(&board->model[i], a);
 	}
 }
+
+void start_models(enum kind kind, int children)
+{
+	area_make(&area, kind);
+	become_zygote();
+	need_peers(8);
+	spawn_models(children, &area);
+}

@@ -50,5 +50,7 @@ void model_scribble_all(int n);
 void models_right(int n);
 /* fork so many peers of the process that runs the case, and a model of each of them */
 void spawn_models(int peers, const struct area *a);
+/* the same for a new `area` of a zygote */
+void start_models(enum kind kind, int children);
 
 #endif

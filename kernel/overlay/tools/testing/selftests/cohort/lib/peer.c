@@ -133,6 +133,27 @@ long ask(int who, peer_fn fn, long a, long b)
 	return ret;
 }
 
+long exec_sleep(long unused, long unused2)
+{
+	execl("/proc/self/exe", "selftest", SLEEP, NULL);
+	return -1;
+}
+
+void wait_exec(int who)
+{
+	char path[32], buf[64];
+	int len;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid_of(who));
+	for (int i = 0; i < 500; i++) {
+		len = read_text(path, buf, sizeof(buf));
+		if (len > 0 && memmem(buf, len, SLEEP, strlen(SLEEP)))
+			return;
+		usleep(10000);
+	}
+	fail("peer %d has not become another program", who);
+}
+
 void wait_gone(int who)
 {
 	pid_t pid = pid_of(who);
@@ -142,6 +163,11 @@ void wait_gone(int who)
 		usleep(i < 100 ? 100 : 5000);
 	/* ours or not, a zombie's memory is gone */
 	waitpid(pid, NULL, WNOHANG);
+}
+
+long nothing(long unused, long unused2)
+{
+	return 0;
 }
 
 void quit(int who)

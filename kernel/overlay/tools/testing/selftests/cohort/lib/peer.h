@@ -19,8 +19,13 @@ pid_t pid_of(int who);
 long ask(int who, peer_fn fn, long a, long b);
 void tell(int who, peer_fn fn, long a, long b);
 long answer(int who);
+long nothing(long unused, long unused2);	/* to answer unshares what answering writes */
 void quit(int who);			/* orderly exit; waits until it is gone */
 void kill_peer(int who);		/* SIGKILL; waits until it is gone */
+/* run in a peer: it becomes another program, which only sleeps */
+long exec_sleep(long unused, long unused2);
+void wait_exec(int who);
+#define SLEEP	"--sleep"
 void wait_gone(int who);
 bool is_gone(pid_t pid);
 

@@ -2,7 +2,6 @@
 /* What the races share. */
 #include "race.h"
 
-struct area area;
 static double deadline;
 
 bool time_left(void)

@@ -5,8 +5,6 @@
 
 #include "../common.h"
 
-extern struct area area;
-
 /* in a page that is private: what I wrote there, or what the zygote left */
 #define NEVER	0
 extern unsigned int mine[MAX_SPOTS];

@@ -25,9 +25,7 @@ struct file_question {
 	unsigned int guards;
 };
 
-extern bool short_run;
-
-void read_options(int argc, char **argv);	/* before any of these */
+/* These need read_options() before them. */
 void add_questions(const struct question *questions, size_t nr);
 void add_file_questions(const struct file_question *questions, size_t nr);
 void add_cases(const struct test_case *more, size_t nr);

@@ -6,8 +6,6 @@
 
 /* --- the switches of the machine ----------------------------------------- */
 
-#define THP	"/sys/kernel/mm/transparent_hugepage/"
-
 static char unevictable[8] = "1";
 
 #define MAX_SWITCHES	16
@@ -178,7 +176,7 @@ void must_map_at_most(char *from, size_t len, int order)
  * The largest order once there has been a base page: a table of entries stays
  * where it is, and is not replaced by an entry of the level above.
  */
-int order_in_table(void)
+static int order_in_table(void)
 {
 	return mem.order == pmd_order() ? mem.order - 1 : mem.order;
 }

@@ -8,17 +8,6 @@
 
 #include "order.h"
 
-#ifndef __NR_pidfd_open
-#define __NR_pidfd_open		434
-#define __NR_process_madvise	440
-#endif
-#ifndef __NR_memfd_secret
-#define __NR_memfd_secret	447
-#endif
-#ifndef __NR_io_uring_setup
-#define __NR_io_uring_setup	425
-#endif
-
 /* the argument of a case: an order and a policy */
 #define ARG(order, policy)	((order) | (policy) << 8)
 #define ARG_ORDER(arg)		((int)((arg) & 0xff))
@@ -57,7 +46,6 @@ void fill(unsigned int shift);
 void check(unsigned int shift);
 void must_map(char *from, size_t len, int order);
 void must_map_at_most(char *from, size_t len, int order);
-int order_in_table(void);
 void must_map_in_table(char *from, size_t len);
 
 long child_check(long shift, long unused);

@@ -14,7 +14,7 @@ int set_order(void *addr, size_t len, int order, int policy)
 #define KPF_TAIL	0x10000ULL
 
 /* words of a file that has one for each page */
-void read_words(const char *path, __u64 first, int n, __u64 *words)
+static void read_words(const char *path, __u64 first, int n, __u64 *words)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t size = n * sizeof(*words);

@@ -7,20 +7,9 @@
 #define COHORT_SELFTEST_ORDER_H
 
 #include "../common.h"
+/* of this very tree: other kernels refuse it */
+#include "../../../../../include/uapi/linux/region_order.h"
 
-#ifndef MADV_ORDER
-#define MADV_ORDER		0x4f00
-#define MADV_ORDER_SHIFT	16
-#define MADV_ORDER_WAIT		0x01
-#define MADV_ORDER_COPY		0x02
-#define MADV_ORDER_NONE		0x80
-#define PR_SET_REGION_ORDER	0x434f4803
-#define PR_GET_REGION_ORDER	0x434f4804
-#define PR_ORDER_HEAP		1
-#define PR_ORDER_ANON		2
-#define PR_ORDER_FILE		4
-#define PR_ORDER_STACK		8
-#endif
 
 #define WAIT	MADV_ORDER_WAIT
 #define COPY	MADV_ORDER_COPY

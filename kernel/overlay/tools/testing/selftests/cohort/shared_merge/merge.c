@@ -2,7 +2,7 @@
 /* What the tests of merging in shared tables share. */
 #include "merge.h"
 
-char *area;
+char *memory;
 
 /* --- failing allocations -------------------------------------------------- */
 
@@ -20,18 +20,6 @@ static bool inject(const char *knob, const char *value)
 		ok &= !write_text(path, value);
 	}
 	return ok;
-}
-
-static pid_t ksmd_pid(void)
-{
-	char path[32], comm[32];
-
-	for (int pid = 2; pid < 400; pid++) {
-		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		if (read_text(path, comm, sizeof(comm)) > 0 && !strcmp(comm, "ksmd\n"))
-			return pid;
-	}
-	return 0;
 }
 
 /* So many of a hundred allocations of ksmd fail, and nobody else's. */
@@ -113,7 +101,7 @@ void scan_through(int who)
 
 __u64 frame(int who, int page)
 {
-	__u64 entry = pagemap_entry(pid_of(who), area + page * page_size);
+	__u64 entry = pagemap_entry(pid_of(who), memory + page * page_size);
 
 	return entry & PM_PRESENT ? entry & PM_PFN : 0;
 }
@@ -145,28 +133,28 @@ long own_tag(int who, int page)
 void fill_alike(void)
 {
 	for (int i = 0; i < PAGES; i++)
-		page_fill(area + i * page_size, 1000 + i % COPIES);
+		page_fill(memory + i * page_size, 1000 + i % COPIES);
 }
 
 void make_area(void)
 {
-	area = arena(1);
-	map_at(area, table_size, PROT_READ | PROT_WRITE,
+	memory = arena(1);
+	map_at(memory, table_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must_call(madvise(area, table_size, MADV_NOHUGEPAGE));
+	must_call(madvise(memory, table_size, MADV_NOHUGEPAGE));
 	fill_alike();
 }
 
 long advise(long advice, long unused)
 {
-	return madvise(area, table_size, advice) ? -errno : 0;
+	return madvise(memory, table_size, advice) ? -errno : 0;
 }
 
 /* All is as it was filled, but for one page if that is not negative. */
 long intact(long except, long tag)
 {
 	for (int i = 0; i < PAGES; i++)
-		sees(page_is(area + i * page_size,
+		sees(page_is(memory + i * page_size,
 			     i == except ? tag : 1000 + i % COPIES),
 		     "page %d is another", i);
 	return 0;
@@ -174,7 +162,7 @@ long intact(long except, long tag)
 
 long write_page(long page, long tag)
 {
-	page_fill(area + page * page_size, tag);
+	page_fill(memory + page * page_size, tag);
 	return 0;
 }
 
@@ -183,7 +171,7 @@ void start(int children)
 {
 	need_merging();
 	make_area();
-	must_call(madvise(area, table_size, MADV_MERGEABLE));
+	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	need_peers(children + 4);
 	for (int i = 1; i <= children; i++)
@@ -193,9 +181,9 @@ void start(int children)
 }
 
 /* Do two processes have one table there? What one reads into a hole tells. */
-long read_hole(long page, long unused)
+static long read_hole(long page, long unused)
 {
-	touch(area + page * page_size);
+	touch(memory + page * page_size);
 	return 0;
 }
 
@@ -206,7 +194,7 @@ bool one_table(int a, int b)
 	int hole = PAGES + 1 + next_hole++ % (table_size / page_size - PAGES - 1);
 
 	ask(a, read_hole, hole, 0);
-	return pagemap_entry(pid_of(b), area + hole * page_size) & PM_PRESENT;
+	return pagemap_entry(pid_of(b), memory + hole * page_size) & PM_PRESENT;
 }
 
 void all_share(int from, int to)
@@ -215,20 +203,6 @@ void all_share(int from, int to)
 		return;
 	for (int i = from + 1; i <= to; i++)
 		must(one_table(from, i), "%d and %d do not share the table", from, i);
-}
-
-/* Nothing is left of who is gone. */
-void forgotten(void)
-{
-	for (int i = 0; i < 1000; i++) {
-		if (!ksm("pages_unshared") && !ksm("pages_volatile") &&
-		    !ksm("pages_shared") && !ksm("pages_sharing"))
-			return;
-		usleep(10000);
-	}
-	fail("%ld unshared, %ld volatile, %ld shared, %ld sharing",
-	     ksm("pages_unshared"), ksm("pages_volatile"), ksm("pages_shared"),
-	     ksm("pages_sharing"));
 }
 
 void must_be_merged(int from, int to)
@@ -242,13 +216,13 @@ void must_be_merged(int from, int to)
 
 long unmap(long unused, long unused2)
 {
-	must_call(munmap(area, table_size));
+	must_call(munmap(memory, table_size));
 	return 0;
 }
 
 long merge_any(long on, long unused)
 {
-	return prctl(PR_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
+	return prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
 }
 
 long advise_page(long addr, long advice)
@@ -266,5 +240,5 @@ void give_back(__u64 pfn)
 
 long still_there(long page, long unused)
 {
-	return probe_read(area + page * page_size);
+	return probe_read(memory + page * page_size);
 }

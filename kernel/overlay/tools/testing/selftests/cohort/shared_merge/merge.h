@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of merging in shared tables share. The area is one table: a page
+ * What the tests of merging in shared tables share. The memory is one table: a page
  * at each of the first COPIES addresses, and one with the same content behind
  * them. The rest is empty.
  */
@@ -11,13 +11,12 @@
 
 #define COPIES		32
 #define PAGES		(2 * COPIES)
-#define PR_MEMORY_MERGE	67	/* PR_SET_MEMORY_MERGE */
 #define SHARERS		8
 #define FAILURES	40	/* more than one call allocates */
 #define LEAVERS		(quick ? 8 : 24)
 #define OWN		(2 * PAGES)	/* this page each has for itself, if at all */
 
-extern char *area;
+extern char *memory;
 
 bool ksmd_fails(const char *percent);
 void all_off(void);
@@ -35,10 +34,8 @@ long advise(long advice, long unused);
 long intact(long except, long tag);
 long write_page(long page, long tag);
 void start(int children);
-long read_hole(long page, long unused);
 bool one_table(int a, int b);
 void all_share(int from, int to);
-void forgotten(void);
 void must_be_merged(int from, int to);
 long unmap(long unused, long unused2);
 long merge_any(long on, long unused);

@@ -2,8 +2,6 @@
 /* Leaving a shared table: who acts, and who must notice. */
 #include "unshare.h"
 
-struct area area;
-
 static const char * const cause_names[] = {
 	"cohort_ptp_unshared_fault", "cohort_ptp_unshared_map",
 	"cohort_ptp_unshared_unmap", "cohort_ptp_unshared_change",

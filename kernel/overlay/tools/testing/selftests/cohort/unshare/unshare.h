@@ -9,12 +9,6 @@
 
 #include "../common.h"
 
-#ifndef __NR_process_madvise
-#define __NR_process_madvise	440
-#endif
-
-extern struct area area;
-
 enum {
 	BY_FAULT = 1, BY_MAP = 2, BY_UNMAP = 4, BY_CHANGE = 8, BY_LEAVING = 16,
 };
