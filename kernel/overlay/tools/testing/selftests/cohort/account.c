@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Accounts: what each process is said to use must be what it has, and what all
- * of them are said to use must be what there is.
+ * Accounts: what the kernel reports for each process must be what its page tables
+ * hold, and the sum over all processes must be the pages that exist.
  */
 #include "common.h"
 
@@ -31,7 +31,7 @@ static void find_zero_page(void)
 		skip("page frame numbers are hidden");
 }
 
-/* what the page tables of a process hold in a range, entry by entry */
+/* read the entries of a process's page tables in a range */
 static void scan_range(struct scan *s, pid_t pid, char *start, size_t len)
 {
 	static __u64 entry[MAX_PAGES];
@@ -110,8 +110,8 @@ static int compare_pfn(const void *a, const void *b)
 }
 
 /*
- * Does what smaps says of the area agree with the page tables of every process
- * in the mask, and do the proportional sizes add up to the pages there are?
+ * Compare smaps of the area with the page tables of each process in the mask, and
+ * the sum of the proportional sizes with the distinct pages.
  */
 static void check_sums(unsigned long mask, const char *when)
 {
@@ -142,7 +142,7 @@ static void check_sums(unsigned long mask, const char *when)
 	for (int i = 0; i < n; i++)
 		if (!i || all[i] != all[i - 1])
 			unique++;
-	/* each region's size is rounded down to a kB on its way to us */
+	/* smaps rounds each region's size down to a kB */
 	must(pss <= unique * kb && pss >= unique * kb - regions,
 	     "%s: all Pss together are %ld kB, but there are %ld pages of %ld kB", when, pss,
 	     unique, kb);
@@ -177,8 +177,8 @@ static void test_pss(long arg)
 }
 
 /*
- * The private and the shared part of smaps: while two map a page it is shared,
- * whether through one table or through two.
+ * smaps counts a page as shared while two processes map it, through one table or
+ * two.
  */
 static void test_shared_private(long arg)
 {
@@ -219,13 +219,13 @@ static void one_cpu(void)
 {
 	cpu_set_t set;
 
-	/* the counters keep a small remainder on each CPU */
+	/* stay on one CPU: each CPU keeps a remainder of the counters */
 	CPU_ZERO(&set);
 	CPU_SET(sched_getcpu(), &set);
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* a process forgets the area: VmRSS must fall by what its page tables held */
+/* a process unmaps the area: VmRSS must fall by what its page tables held */
 static void check_fall(int who, const char *when)
 {
 	static struct scan scan;
@@ -233,9 +233,8 @@ static void check_fall(int who, const char *when)
 	pid_t pid = pid_of(who);
 
 	/*
-	 * What the process writes to answer at all unshares the table of the
-	 * program's own data; entries of code it has not used stay behind. That
-	 * must be over before the counting begins.
+	 * Let the process answer once before counting: its answer writes, which
+	 * unshares the table of the program's data.
 	 */
 	ask(who, nothing, 0, 0);
 	scan_range(&scan, pid, area.base, 4 * table_size);
@@ -257,7 +256,7 @@ static void check_fall(int who, const char *when)
 static void full_area(enum kind kind)
 {
 	area_make(&area, kind);
-	/* every page of it, so that no remainder hides an error */
+	/* touch every page, so that no remainder hides an error */
 	for (int i = 0; i < area.nparts; i++)
 		for (size_t off = 0; off < area.part[i].len; off += page_size)
 			touch(area.part[i].addr + off);
@@ -328,7 +327,7 @@ static void test_rss(long arg)
 	}
 }
 
-/* what stock gives a child at once: all anonymous pages of its parent */
+/* stock counts all anonymous pages of the parent in a new child */
 static void test_rss_at_fork(long arg)
 {
 	long anon, child;
@@ -359,14 +358,14 @@ static void test_page_tables(long arg)
 	before = proc_field(0, "status", "VmPTE");
 	area_unmap(&area);
 	fall = before - proc_field(0, "status", "VmPTE");
-	/* the tables above may go with them */
+	/* upper tables may be freed with them */
 	must(fall >= area.tables * kb && fall <= (area.tables + 2) * kb,
 	     "VmPTE fell by %ld kB for %d tables", fall, area.tables);
 }
 
 static long page_table_pages(void)
 {
-	/* each CPU keeps a remainder back until it is asked */
+	/* flush the remainder that each CPU keeps */
 	write_text("/proc/sys/vm/stat_refresh", "1");
 	return vm_event("nr_page_table_pages");
 }
@@ -442,7 +441,7 @@ static long enter_cgroup(long a, long b)
 
 static char *sparse;
 
-/* many tables with a page in each; what forks also counts then */
+/* map many tables with a page each, so that leaks at fork add up */
 static long make_and_fork(long a, long b)
 {
 	sparse = arena(SPARSE_TABLES);
@@ -494,8 +493,8 @@ static void test_memcg(long arg)
 			quit(1);
 	}
 	/*
-	 * The kernel leaves up to 64 changes a CPU out of these sums, and frees
-	 * late. One process's tables, leaked in each round, are more than that.
+	 * These sums miss up to 64 changes per CPU, and the kernel frees late.
+	 * The tables of one process, leaked in each round, are more than that.
 	 */
 	for (int i = 0; i < 100; i++) {
 		anon = cgroup_stat("anon");
@@ -557,7 +556,10 @@ static long do_step(long what, long random)
 		mprotect(at, len, p->prot);
 		break;
 	case 8:
-		/* to the last table of the area, which is nobody's at first, and around in it */
+		/*
+		 * into the last table of the area, which is empty at first, or
+		 * within it
+		 */
 		mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED,
 		       area.base + 3 * table_size + (random >> 8) % 400 * page_size);
 		break;
@@ -619,7 +621,7 @@ static const struct test_case cases[] = {
 	  KIND(ANON) | KIND(HEAP) | KIND(BORDERS), .guards = INVARIANT(3) | INVARIANT(7) },
 	{ "Does VmRSS fall by what a process unmaps?", test_rss, 0, FULL,
 	  .guards = INVARIANT(5) | INVARIANT(7) },
-	{ "Has a new child its parent's anonymous memory in RssAnon?", test_rss_at_fork, 0,
+	{ "Does a new child's RssAnon count its parent's anonymous memory?", test_rss_at_fork, 0,
 	  KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED), .guards = INVARIANT(7) },
 	{ "Is VmPTE right when all children have gone?", test_page_tables, 0,
 	  SOME_KINDS | KIND(BORDERS), .guards = INVARIANT(7) },

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What user space can ask of Cohort, and what it is told: the files in sysfs, the
- * counters, and that `never` means never.
- */
+/* The interface to user space: the files in sysfs, the modes, and the counters. */
 #include "common.h"
 
 static const struct knob {
@@ -16,7 +13,10 @@ static const struct knob {
 
 static char original[ARRAY_SIZE(knobs)][32];
 
-/* the word in brackets; dies if the line is not the right words, one in brackets */
+/*
+ * read the word in brackets; fail if the words are wrong, or not just one is in
+ * brackets
+ */
 static void knob_get(const struct knob *k, char *word, size_t size)
 {
 	char buf[128], line[128], *w, *save;
@@ -123,7 +123,7 @@ static void test_mode_never(long arg)
 	events = vm_event("cohort_ptp_shared");
 	must(!tables_shared_with(6, 7), "tables are shared although the mode is never");
 	must(vm_event("cohort_ptp_shared") == events, "cohort_ptp_shared moved");
-	/* what was recorded takes effect when the mode allows it */
+	/* the recorded flag takes effect when the mode allows sharing */
 	set_mode("optin");
 	must(tables_shared_with(6, 7) == 1, "PR_SET_COHORT under never was not recorded");
 }
@@ -174,7 +174,7 @@ static void test_booted_never(long arg)
 		skip("the mode is not never");
 	if (!env)
 		read_text("/proc/cmdline", cmdline, sizeof(cmdline));
-	/* nobody has ever shared anything, if it was so from the start */
+	/* if it was booted with `never`, no table was ever shared */
 	if (env || strstr(cmdline, "cohort=never"))
 		must(!vm_event("cohort_ptp_shared"), "%ld tables were shared since boot",
 		     vm_event("cohort_ptp_shared"));
@@ -196,7 +196,7 @@ static void test_unshare_copy(long arg)
 	for (int i = 0; i < 2; i++) {
 		knob_set(&knobs[1], words[i]);
 		for (enum kind kind = ANON; kind <= MIXED; kind++) {
-			/* a file system that is not there ends the case otherwise */
+			/* skip these: a missing file system would skip the whole case */
 			if (kind == PRIV_DISK || kind == SHARED_DISK || kind == SYSV)
 				continue;
 			area_make(&area, kind);
@@ -246,7 +246,7 @@ static long write_page(long addr, long b)
 	return vm_event("cohort_pte_copied_unshare");
 }
 
-/* A fault maps pages beside its own, which nobody has used: they stay behind. */
+/* Unsharing leaves entries behind that fault-around mapped and no process used. */
 static void test_unused_entries(long arg)
 {
 	const int pages = 64;
@@ -298,7 +298,7 @@ static void test_counters(long arg)
 	     vm_event("cohort_ptp_alloc") - alloc);
 }
 
-/* what a case changed, and did not change back if it failed */
+/* restore what a failed case changed */
 static void put_back(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++) {
 		char buf[128], *word;
 
-		/* never NULL: a file that reads wrongly fails its own case */
+		/* a file with a wrong format fails in its own case */
 		if (read_text(knobs[i].file, buf, sizeof(buf)) <= 0)
 			continue;
 		word = strchr(buf, '[');

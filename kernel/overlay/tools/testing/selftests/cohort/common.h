@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What all Cohort selftests stand on: cases that run each in its own process,
- * peers (processes that do what they are told, in lock-step), areas (memory
- * of one kind with marked pages in it) and models (what a process must see).
+ * What all Cohort selftests use: cases, each run in its own process; peers
+ * (processes that do what they are told, in lock-step), areas (memory of one kind
+ * with marked pages in it) and models (what a process must see).
  *
- * Nothing in here needs a kernel with Cohort. A case says what stock Linux
- * promises; only what asks the counters is skipped where there are none.
+ * Nothing in here needs a kernel with Cohort. Cases check what stock Linux
+ * promises; only those that read Cohort's counters are skipped on other kernels.
  */
 #ifndef COHORT_SELFTEST_COMMON_H
 #define COHORT_SELFTEST_COMMON_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When memory is short: each allocation of a system call fails in turn. The call
- * then either does its work or says that it did not, and in that case every
- * process finds its memory as it was. A page fault is tried again until it works.
+ * Failing allocations: each allocation of a system call fails in turn. The call
+ * then does its work, or reports an error and leaves the memory of every process
+ * as it was. The kernel retries a page fault until it succeeds.
  *
  * Needs fault injection (CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs).
  */
@@ -170,7 +170,7 @@ static long do_uffd(void)
 
 static long do_write(void)
 {
-	/* must succeed, however often the kernel has to try */
+	/* a fault must succeed: the kernel retries it */
 	for (int i = 0; i < 4; i++)
 		if (area.part[area.spot[i].part].prot & PROT_WRITE)
 			probe_write(area.spot[i].addr);
@@ -189,7 +189,7 @@ static long do_write_syscall(void)
 	struct iovec local = { area.spot[0].addr, page_size };
 	struct iovec remote = { area.spot[0].addr, page_size };
 
-	/* writes the sibling's page with what it has already */
+	/* write to the sibling's page what it already holds */
 	return process_vm_writev(pid_of(2), &local, 1, &remote, 1, 0) < 0 ? -1 : 0;
 }
 
@@ -215,8 +215,8 @@ static const struct operation {
 	long (*fn)(void);
 	void (*done)(struct model *m);	/* what its process sees when it worked */
 	bool never_fails;
-	bool half;	/* a failed call may have taken what was in the part away */
-	bool keeps;	/* it leaves regions as they are, so it can be done again */
+	bool half;	/* a failed call may have dropped the part's content */
+	bool keeps;	/* it changes no region, so it can be repeated */
 } operations[] = {
 	{ "mprotect", do_protect, none_in_part },
 	{ "munmap of a part", do_unmap, none_in_part },
@@ -253,7 +253,7 @@ static long try_operation(long index, long nth)
 		return injected ? DONE_ANYWAY : DONE_CLEAN;
 	must(!op->never_fails, "%s failed: %s", op->name, strerror(errno));
 	if (!injected) {
-		/* it fails on its own: that is no business of this test */
+		/* it fails without an injected failure: not tested here */
 		if (nth == 1)
 			skip("%s: %s", op->name, strerror(errno));
 		return DONE_CLEAN;
@@ -292,7 +292,7 @@ static void test_fail(long arg)
 	need_injection();
 	become_zygote();
 	set_up(kind);
-	/* beyond the first ones they are the pages of a loop, all alike */
+	/* after the first ones, allocations repeat in a loop: try fewer of them */
 	for (nth = 1; nth < 1000; nth += quick && nth > 32 ? nth / 8 : 1) {
 		result = ask(1, try_operation, index, nth);
 		if (result == FAILED) {
@@ -319,7 +319,7 @@ static void test_fail(long arg)
 	note("%s: %d failed it, %d did not, of %ld allocations", op->name, failed, anyway, nth - 1);
 }
 
-/* Memory that is shared by a whole PMD table: each fork makes what that takes. */
+/* Share a whole PMD table: each allocation of the fork fails in turn. */
 static void test_fail_gigabyte(long arg)
 {
 	const size_t len = 128 << 20, gigabyte = 1 << 30;

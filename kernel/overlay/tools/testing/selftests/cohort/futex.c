@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Futexes, and the word that the kernel clears when a thread ends: which process
- * meets which one?
+ * sees which write?
  */
 #include "common.h"
 
@@ -30,7 +30,7 @@ static void test_futex_shared(long arg)
 	long woken;
 
 	start_models(ARG_KIND(arg), 2);
-	/* the page that nobody has touched: its first fault is the futex's */
+	/* a page that no process has touched: the futex call faults it in */
 	word = (unsigned int *)area.spot[2].addr;
 	sees(!*word, "the spot is not empty");
 	for (int waker = 0; waker <= 2; waker += 2) {
@@ -50,7 +50,7 @@ static void test_futex_private(long arg)
 	unsigned int *word;
 	long woken = 0;
 
-	/* the same address in another process is another futex */
+	/* a private futex at the same address in another process is another futex */
 	start_models(ARG_KIND(arg), 1);
 	word = (unsigned int *)area.spot[2].addr;
 	sees(!*word || area.spot[2].file_tag, "the spot is not empty");
@@ -76,7 +76,7 @@ static long futex_write(long addr, long unused)
 	ret = futex(word + 1, FUTEX_WAKE_OP, 0, NULL, word,
 		    FUTEX_OP(FUTEX_OP_SET, 5, FUTEX_OP_CMP_EQ, 0));
 	sees(ret >= 0 && *word == 5, "FUTEX_WAKE_OP: %s", strerror(-ret));
-	/* and here its owner's id */
+	/* the kernel writes the id of the owner */
 	word[2] = 0;
 	ret = futex(word + 2, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
 	must(!ret && (word[2] & FUTEX_TID_MASK) == (unsigned int)getpid(), "FUTEX_LOCK_PI: %s",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Access that does not come from the process's own instructions: ptrace, the
- * process_vm calls, /proc/PID/mem, pages lent to pipes, direct I/O, io_uring. Each
- * looks a page up, and some keep it: what they read and write must be the page of
- * the process they were asked about.
+ * Access by the kernel, not by the process's own instructions: ptrace, the
+ * process_vm calls, /proc/PID/mem, pages lent to pipes, direct I/O, io_uring.
+ * Each looks up a page, and some keep it. It must be the page of the process that
+ * was named.
  */
 #include "common.h"
 
@@ -172,7 +172,7 @@ static long program_byte(long addr, long b)
 	return touch((char *)addr);
 }
 
-/* what a debugger pokes into one child's program text */
+/* write to one child's program text as a debugger does */
 static void test_poke_text(long arg)
 {
 	char *target = (char *)(((uintptr_t)program_text + 2 * page_size) & -page_size);
@@ -210,7 +210,7 @@ static long lend(long a, long b)
 	return 0;
 }
 
-/* how the lender parts with the table afterwards */
+/* how the lender leaves the table afterwards */
 enum parting { STAY, UNMAP_PAGE, UNMAP_ALL, DONTNEED, WRITE_NEXT, EXIT, NR_PARTINGS };
 
 static long part(long how, long b)
@@ -282,7 +282,10 @@ static void test_vmsplice(long arg)
 				quit(lender);
 			else
 				ask(lender, part, how, 0);
-			/* the third one goes, so that the writer may be the last */
+			/*
+			 * the third process exits, so that the writer may be the
+			 * last user
+			 */
 			if (lender != 1 && writer != 1)
 				quit(1);
 			if (lender != 2)
@@ -347,7 +350,7 @@ static long direct_read(long who, long b)
 	return 0;
 }
 
-/* the device reads our pages, and may do so while others write theirs */
+/* the device reads our pages while others write theirs */
 static long direct_write(long who, long b)
 {
 	struct model *m = &board->model[who];
@@ -463,7 +466,7 @@ static void pinned_io(int op, int fd)
 	must(ret == (int)page_size, "fixed buffer I/O: %s", strerror(-ret));
 }
 
-/* what does the pinned page hold, seen by the device? */
+/* does the device read this tag from the pinned page? */
 static long pinned_is(long tag, long b)
 {
 	char *page = page_alloc();
@@ -498,8 +501,8 @@ static long lent_is(long tag, long b)
 }
 
 /*
- * Who pins, when, and what happens before the device and the pinner must agree
- * about the page, while nobody else may see any of it.
+ * Vary who pins, when, and who writes in between. The device and the pinner must
+ * see one page, and no other process may see it.
  */
 static void test_pin(long arg)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging in time: is a process scanned when it has become dormant, once,
- * and does everybody still see his own memory?
+ * Selective merging in time: is a process scanned once when it becomes dormant,
+ * and does each process still see its own memory?
  */
 #include "ksm_selective/selective.h"
 
@@ -10,8 +10,8 @@
 /* --- in time -------------------------------------------------------------- */
 
 /*
- * Everything that KSM counts. As a stock kernel has it after four full scans of
- * two processes with 64 pages, alike in all but one, and a third with one page.
+ * All that KSM counts, and the values of a stock kernel after four full scans of
+ * two processes with 64 pages, of which 63 are alike, and a third with one page.
  */
 static const char * const stats[] = {
 	"full_scans", "pages_scanned", "pages_shared", "pages_sharing",
@@ -38,7 +38,7 @@ static void test_off(long arg)
 	setup(2, PAGES);
 	ask(1, fill, RANGE(0, 1), 5000);
 	if (arg) {
-		/* it was on, and in the middle of something */
+		/* switch it off in the middle of a scan */
 		start("global");
 		dormant(1, true);
 		wait_scans(1, 1);
@@ -47,7 +47,10 @@ static void test_off(long arg)
 		for (int i = 0; i < 1500 && !ksm("pages_sharing"); i++)
 			usleep(1000);
 		must(ksm("pages_sharing") > 0, "nothing merged");
-		/* where nothing sets it back, no full scan may have begun */
+		/*
+		 * without run=2 nothing resets the scan, so stop it before a full
+		 * one begins
+		 */
 		if (arg == STILL_MERGED)
 			ksm_set("run", "0");
 		ksm_set("scan_policy", "all");
@@ -58,7 +61,7 @@ static void test_off(long arg)
 	     ksm("pages_sharing"));
 	for (size_t i = 0; i < ARRAY_SIZE(stats); i++)
 		was[i] = ksm(stats[i]);
-	/* a batch is a full scan, and time enough between two to stop ksmd */
+	/* each batch is a full scan, with enough time in between to stop ksmd */
 	ksm_set("pages_to_scan", "100000");
 	ksm_set("sleep_millisecs", "300");
 	ksm_set("run", "1");
@@ -67,7 +70,7 @@ static void test_off(long arg)
 	ksm_set("run", "0");
 	for (size_t i = 0; i < ARRAY_SIZE(stats); i++) {
 		n = ksm(stats[i]);
-		/* these count on */
+		/* these are never reset */
 		if (i < 2 || !strcmp(stats[i], "pages_skipped"))
 			n -= was[i];
 		must(n == stock[i], "%s is %ld", stats[i], n);
@@ -82,7 +85,7 @@ static void test_off(long arg)
 	ask(2, intact, ALL, 1000);
 }
 
-/* What is said of a process changes nothing. */
+/* With the policy off, marking a process as dormant has no effect. */
 static void test_off_dormant(long arg)
 {
 	long scans, until;
@@ -128,7 +131,7 @@ static void test_written(long arg)
 
 	setup(2, PAGES);
 	start("all");
-	/* one after the other, in rounds of their own */
+	/* one after the other, each in its own round */
 	dormant(1, true);
 	wait_scans(1, 1);
 	must(!of(2, "ksm_scans"), "the active one was scanned");
@@ -141,7 +144,7 @@ static void test_written(long arg)
 	     of(1, "ksm_pages_scanned"));
 	scanned = ksm("pages_scanned");
 	leave_time();
-	/* said again, it is not news */
+	/* marking it again starts no scan */
 	dormant(1, true);
 	leave_time();
 	must(ksm("pages_scanned") == scanned, "scanned again");
@@ -150,7 +153,7 @@ static void test_written(long arg)
 	ask(2, intact, ALL, 1000);
 }
 
-/* A write after the merge is the writer's alone, and is found at the next scan. */
+/* Only the writer sees a write after the merge; its next scan finds the new content. */
 static void test_wake_write(long arg)
 {
 	setup(2, PAGES);
@@ -176,18 +179,18 @@ static void test_wake_write(long arg)
 	ask(2, intact, ALL, 1000);
 }
 
-/* What was seen of a process that has run since is worth nothing. */
+/* What ksmd saw of a process is invalid once the process has run. */
 static void test_stale(long arg)
 {
 	setup(3, PAGES);
 	start("all");
 	dormant(1, true);
 	wait_scans(1, 1);
-	/* all its pages wait for one that is alike; now they change */
+	/* all its pages wait for a page that is alike; change them */
 	dormant(1, false);
 	ask(1, fill, ALL, 7000);
 	if (arg)
-		dormant(1, true);	/* dormant again, and not the same */
+		dormant(1, true);	/* dormant again, with other content */
 	dormant(2, true);
 	wait_scans(2, 1);
 	must(!of(2, "ksm_merging_pages"), "merged with what is gone");
@@ -200,7 +203,7 @@ static void test_stale(long arg)
 	ask(3, intact, ALL, 1000);
 }
 
-/* And what was seen of one that is gone must not be in the way. */
+/* What ksmd saw of a process that has exited must not prevent merges. */
 static void test_gone(long arg)
 {
 	setup(3, PAGES);
@@ -238,7 +241,7 @@ static void test_woken_midway(long arg)
 	scanned = ksm("pages_scanned");
 	leave_time();
 	if (arg) {
-		/* begun again, from its first page */
+		/* the scan begins again, from the first page */
 		ksm_set("pages_to_scan", "10000");
 		wait_scans(1, 1);
 		must(ksm("pages_scanned") - scanned >= pages - 16, "only %ld pages",
@@ -255,7 +258,7 @@ static void test_woken_midway(long arg)
 static void test_freezer(long arg)
 {
 	setup(2, PAGES);
-	if (arg)	/* it was frozen before the policy was chosen */
+	if (arg)	/* freeze it before the policy is set */
 		set_frozen(1, true);
 	if (arg)
 		leave_time();
@@ -284,7 +287,7 @@ static void test_freezer(long arg)
 	quit(2);
 }
 
-/* All who are in a cgroup at that time, and nobody else. */
+/* memory.ksm_dormant marks the processes that are in the cgroup then, and no other. */
 static void test_cgroup(long arg)
 {
 	int ret;
@@ -322,7 +325,7 @@ static void move_to(const char *cgroup, int who)
 	cgroup_set(file, pid);
 }
 
-/* It is said of the cgroups below too, as with cgroup.freeze. */
+/* memory.ksm_dormant reaches the cgroups below, as cgroup.freeze does. */
 static void test_cgroup_below(long arg)
 {
 	setup(4, PAGES);
@@ -350,7 +353,7 @@ static void test_cgroup_below(long arg)
 	     "another cgroup's process is dormant");
 	cgroup_set("3/memory.ksm_dormant", "1");
 	wait_scans(3, 1);
-	/* what is said below is of nobody above or beside */
+	/* a write to a lower cgroup does not reach those above or beside it */
 	cgroup_set("1/below/memory.ksm_dormant", "0");
 	must(!of(1, "ksm_dormant_written") && !of(2, "ksm_dormant_written"),
 	     "still dormant");
@@ -366,7 +369,7 @@ static void test_oom(long arg)
 	set_oom(1, "900");
 	leave_time();
 	must(!of(1, "ksm_scans"), "scanned without a threshold");
-	/* the threshold comes after the process, and before it */
+	/* set the threshold after one process's value, before the other's */
 	ksm_set("dormant_oom_score_adj", "800");
 	wait_scans(1, 1);
 	set_oom(2, "799");
@@ -382,7 +385,7 @@ static void test_oom(long arg)
 	must(!of(1, "ksm_dormant_oom"), "dormant without a threshold");
 }
 
-/* The value came before there was anything to merge. */
+/* The process gets its oom_score_adj before it has mergeable memory. */
 static void test_oom_before(long arg)
 {
 	bool all = arg;
@@ -404,7 +407,7 @@ static void test_oom_before(long arg)
 	     of(1, "ksm_pages_scanned"));
 	must(!of(2, "ksm_dormant_oom") && !of(2, "ksm_scans"),
 	     "dormant below the threshold");
-	/* a child is active, whatever it has inherited */
+	/* a child is active, whatever value it inherits */
 	spawn_from(1, 3);
 	must(!of(3, "ksm_dormant_oom"), "a child is born dormant");
 	set_oom(2, "800");
@@ -415,7 +418,7 @@ static void test_oom_before(long arg)
 	ask(2, intact, ALL, 1000);
 }
 
-/* a child that has this one's memory until it executes something sets its value */
+/* a vfork child, which borrows this process's memory, sets its own value */
 static long vfork_oom(long adj, long unused)
 {
 	char text[16];
@@ -447,9 +450,8 @@ static void test_oom_vfork(long arg)
 }
 
 /*
- * Pages that several processes have in common since their fork merge with the
- * first page that is like them, all of them. Where they have the table in common
- * too it is scanned through the first of them.
+ * Pages that several processes inherited merge with the first page that is alike.
+ * A table that they share is scanned through one of them only.
  */
 static void test_forked_pages(long arg)
 {
@@ -459,7 +461,7 @@ static void test_forked_pages(long arg)
 	fill(ALL, 1000);
 	for (int i = 1; i <= peers + 1; i++)
 		spawn(i);
-	/* the last one has its own */
+	/* the last process has pages of its own */
 	ask(peers + 1, fill, ALL, 2000);
 	ask(peers + 1, fill, ALL, 1000);
 	start("all");
@@ -482,13 +484,13 @@ static void test_forked_pages(long arg)
 	must(ksm("pages_shared") == PAGES && ksm("pages_sharing") == scanned * PAGES &&
 	     !ksm("pages_unshared"), "%ld shared, %ld sharing, %ld unshared",
 	     ksm("pages_shared"), ksm("pages_sharing"), ksm("pages_unshared"));
-	/* woken before: it is not scanned for another's sake */
+	/* a write to a merged page is seen by the writer alone */
 	ask(1, fill, RANGE(0, 1), 3000);
 	ask(2, intact, ALL, 1000);
 	must(intact(ALL, 1000) == 0, "lost");
 }
 
-/* One of them has written to its pages meanwhile: that is no matter for the others. */
+/* One process has written to its pages meanwhile: the others still merge. */
 static void test_changed_twin(long arg)
 {
 	const int peers = 3, scanned = cohort_mode == MODE_ALWAYS ? 1 : peers;
@@ -504,7 +506,7 @@ static void test_changed_twin(long arg)
 		dormant(i, true);
 		wait_scans(i, 1);
 	}
-	/* marked as dormant, but it runs */
+	/* this process is marked as dormant but writes */
 	ask(2, fill, ALL, 7000);
 	dormant(peers + 1, true);
 	wait_scans(peers + 1, 1);
@@ -517,7 +519,7 @@ static void test_changed_twin(long arg)
 	}
 }
 
-/* each page with one word throughout, another one in each */
+/* fill each page with one repeated word, different for each page */
 static long fill_plain(long range, long unused)
 {
 	for (long i = range >> 16; i < (range & 0xffff); i++)
@@ -556,7 +558,7 @@ static void test_unmerge(long arg)
 	wait_scans(2, 2);
 	must(of(2, "ksm_merging_pages") == PAGES, "%ld merged again",
 	     of(2, "ksm_merging_pages"));
-	/* to and fro: neither may find what the other has left in a tree */
+	/* switch policies repeatedly: neither may find the other's items in a tree */
 	for (int i = 0; i < 20; i++) {
 		ksm_set("scan_policy", i % 2 ? "dormant" : "all");
 		ksm_set("pages_to_scan", i % 3 ? "7" : "1000");
@@ -571,8 +573,9 @@ static void test_unmerge(long arg)
 }
 
 /*
- * Nobody has chosen a priority: it goes with the policy. Comes first, since what is
- * written remains for this boot; all_off() writes another than stock's, to be seen.
+ * Until a priority is written, it follows the policy. This case must come first:
+ * a written priority stays until reboot. all_off() writes one that differs from
+ * stock's, which this case detects.
  */
 static void test_default_nice(long arg)
 {
@@ -587,42 +590,51 @@ static void test_default_nice(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Is ksmd's priority the policy's until it is written?", test_default_nice,
+	{ "ksmd's priority follows the policy until it is written", test_default_nice,
 	  .guards = KSM_SELECTIVE },
 	{ "Switched off, does KSM count what stock KSM counts?", test_off, OFF,
 	  .guards = KSM_SELECTIVE },
-	{ "Does it when it was on before?", test_off, ON_BEFORE, .guards = KSM_SELECTIVE },
-	{ "Does it with what is merged still?", test_off, STILL_MERGED, .guards = KSM_SELECTIVE },
+	{ "Switched off after a scan, does KSM count what stock KSM counts?", test_off, ON_BEFORE,
+	  .guards = KSM_SELECTIVE },
+	{ "Switched off with merged pages, does KSM count what stock KSM counts?", test_off,
+	  STILL_MERGED, .guards = KSM_SELECTIVE },
 	{ "Switched off, is a dormant process like any other?", test_off_dormant,
 	  .guards = KSM_SELECTIVE },
 	{ "Are active processes left alone?", test_active, .guards = KSM_SELECTIVE },
 	{ "Is a process scanned once when it is said to be dormant?", test_written,
 	  .guards = KSM_SELECTIVE },
 	{ "Who sees a write after a process has woken?", test_wake_write, .guards = KSM_SELECTIVE },
-	{ "Is what has changed since the scan not merged?", test_stale, 0,
+	{ "Is a page that changed since its scan left unmerged?", test_stale, 0,
 	  .guards = KSM_SELECTIVE },
-	{ "Nor when its process is dormant again?", test_stale, 1, .guards = KSM_SELECTIVE },
+	{ "Is a changed page of a process that is dormant again left unmerged?", test_stale, 1,
+	  .guards = KSM_SELECTIVE },
 	{ "Do pages of an exited process stay out of the way?", test_gone, 0,
 	  .guards = KSM_SELECTIVE },
 	{ "Do pages of a killed process stay out of the way?", test_gone, 1,
 	  .guards = KSM_SELECTIVE },
-	{ "Is a process left that wakes in the middle of its scan?", test_woken_midway, 0,
+	{ "Does ksmd stop scanning a process that wakes?", test_woken_midway, 0,
 	  .guards = KSM_SELECTIVE },
-	{ "Is its scan begun again when it is dormant again?", test_woken_midway, 1,
+	{ "Does ksmd scan from the start when it is dormant again?", test_woken_midway, 1,
 	  .guards = KSM_SELECTIVE },
 	{ "Does the freezer make processes dormant?", test_freezer, 0, .guards = KSM_SELECTIVE },
 	{ "Are processes dormant that were frozen before?", test_freezer, 1,
 	  .guards = KSM_SELECTIVE },
-	{ "Can a cgroup be said to be dormant?", test_cgroup, .guards = KSM_SELECTIVE },
-	{ "And with it those below?", test_cgroup_below, .guards = KSM_SELECTIVE },
-	{ "Does a high oom_score_adj make processes dormant?", test_oom, .guards = KSM_SELECTIVE },
-	{ "Does one that was high before the first madvise?", test_oom_before, 0,
+	{ "Does memory.ksm_dormant make the processes of a cgroup dormant?", test_cgroup, .guards
+	  = KSM_SELECTIVE },
+	{ "Does memory.ksm_dormant reach the cgroups below?", test_cgroup_below,
 	  .guards = KSM_SELECTIVE },
-	{ "Does one that was high before the prctl?", test_oom_before, 1, .guards = KSM_SELECTIVE },
-	{ "Is the value of a vfork child its own?", test_oom_vfork, .guards = KSM_SELECTIVE },
-	{ "Do pages merge that were forked?", test_forked_pages, .guards = KSM_SELECTIVE },
-	{ "Do they if one of them was written?", test_changed_twin, .guards = KSM_SELECTIVE },
-	{ "Do pages merge that hold one word each?", test_plain_pages, .guards = KSM_SELECTIVE },
+	{ "Does a high oom_score_adj make processes dormant?", test_oom, .guards = KSM_SELECTIVE },
+	{ "Does an oom_score_adj from before the first madvise make processes dormant?",
+	  test_oom_before, 0, .guards = KSM_SELECTIVE },
+	{ "Does an oom_score_adj from before the prctl make processes dormant?", test_oom_before,
+	  1, .guards = KSM_SELECTIVE },
+	{ "Is the oom_score_adj of a vfork child its own?", test_oom_vfork,
+	  .guards = KSM_SELECTIVE },
+	{ "Do pages merge that several processes inherited?", test_forked_pages,
+	  .guards = KSM_SELECTIVE },
+	{ "Do inherited pages merge when one process has written its own?", test_changed_twin,
+	  .guards = KSM_SELECTIVE },
+	{ "Do pages of one repeated word merge?", test_plain_pages, .guards = KSM_SELECTIVE },
 	{ "Is everything scanned again after an unmerge?", test_unmerge, .guards = KSM_SELECTIVE },
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Selective merging in space: is a process scanned only where it pays? Also its
- * settings, and races.
+ * Selective merging in space: is a process scanned only at pages that are likely
+ * to merge? Also the settings, and races.
  */
 #include "ksm_selective/selective.h"
 
@@ -16,7 +16,7 @@ static void read_profile(void)
 	must(read_text(KSM "profile", text, sizeof(text)) >= 0, "no profile");
 }
 
-/* The first of an application is scanned whole, the next by its profile. */
+/* The first process of an application is scanned whole, the next by the profile. */
 static void test_profile(long arg)
 {
 	bool global = arg;
@@ -34,7 +34,7 @@ static void test_profile(long arg)
 		     "%ld pages scanned of peer %d", of(i, "ksm_pages_scanned"), i);
 		must(i < 2 || of(i, "ksm_merging_pages") == 16, "%ld merged",
 		     of(i, "ksm_merging_pages"));
-		/* the first has nothing to merge with, which says nothing yet */
+		/* the first process has nothing to merge with, so it leaves no profile */
 		read_profile();
 		must(i > 1 || !*text, "the first leaves %s", text);
 	}
@@ -47,8 +47,8 @@ static void test_profile(long arg)
 }
 
 /*
- * Several programs and one profile for all come to an end: each is scanned as
- * often as it went dormant, and then ksmd sleeps.
+ * With several programs and one global profile, each is scanned once per dormant
+ * phase, and then ksmd sleeps.
  */
 static void test_many(long arg)
 {
@@ -64,7 +64,7 @@ static void test_many(long arg)
 	for (int round = 1; round <= rounds; round++) {
 		for (int i = 1; i <= peers; i++) {
 			dormant(i, false);
-			/* every third page is its own, another each time */
+			/* every third page is unique, with new content in each round */
 			for (int page = i % 3; page < PAGES; page += 3)
 				ask(i, fill, RANGE(page, page + 1),
 				    10000 * i + 100 * round);
@@ -84,7 +84,7 @@ static void test_many(long arg)
 	must(ksm("pages_sharing") > PAGES, "%ld merged", ksm("pages_sharing"));
 }
 
-/* What was saved before a boot goes for the next one. */
+/* A saved profile can be written back, as after a reboot. */
 static void test_restore(long arg)
 {
 	char saved[sizeof(text)];
@@ -116,7 +116,7 @@ static void test_restore(long arg)
 	     of(3, "ksm_merging_pages"));
 }
 
-/* A full scan on demand finds what the profile does not have. */
+/* A full scan on demand adds to the profile. */
 static void test_learn(long arg)
 {
 	setup(2, PAGES);
@@ -140,7 +140,7 @@ static void test_learn(long arg)
 	     of(2, "ksm_merging_pages"));
 	read_profile();
 	must(strstr(text, "\napp "), "profile reads %s", text);
-	/* by the profile, all that was merged is scanned, and stays merged */
+	/* a scan by the profile covers all merged pages, which stay merged */
 	dormant(1, false);
 	dormant(1, true);
 	wait_scans(1, 3);
@@ -171,7 +171,7 @@ static long map_new(long addr, long tag)
 	return 0;
 }
 
-/* Regions that came after the fork are left out, unless they are asked for. */
+/* Regions made after the fork are not scanned, unless scan_new_regions is 1. */
 static void test_new_regions(long arg)
 {
 	bool wanted = arg;
@@ -382,11 +382,12 @@ static const struct test_case cases[] = {
 	{ "Does a full scan on demand learn?", test_learn, .guards = KSM_SELECTIVE },
 	{ "Are regions made after the fork left out?", test_new_regions, 0,
 	  .guards = KSM_SELECTIVE },
-	{ "Are they scanned when asked for?", test_new_regions, 1, .guards = KSM_SELECTIVE },
+	{ "Are regions made after the fork scanned when asked for?", test_new_regions, 1, .guards
+	  = KSM_SELECTIVE },
 	{ "Are profiles bounded?", test_bound, .guards = KSM_SELECTIVE },
 	{ "Do zero pages merge in the one scan?", test_zero_pages, .guards = KSM_SELECTIVE },
 	{ "Can ksmd's priority be set?", test_nice, .guards = KSM_SELECTIVE },
-	{ "Are bad words refused?", test_bad_words, .guards = KSM_SELECTIVE },
+	{ "Are wrong values refused?", test_bad_words, .guards = KSM_SELECTIVE },
 	{ "Does memory stay right in races, all pages?", test_race, 0, .guards = KSM_SELECTIVE },
 	{ "Does memory stay right in races, by profile?", test_race, 1, .guards = KSM_SELECTIVE },
 };

@@ -6,7 +6,7 @@
 
 static long exec_mergeable(long unused, long unused2)
 {
-	/* so that KSM knows of the program too */
+	/* PR_SET_MEMORY_MERGE makes KSM know the new program */
 	prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0);
 	return exec_sleep(0, 0);
 }
@@ -35,13 +35,13 @@ static void go_dormant(int who, enum reason reason)
 	case OOM:
 		set_oom(who, "900");
 	}
-	/* it is frozen when all its threads have got there */
+	/* a process is frozen when all its threads have stopped */
 	for (int i = 0; i < 500 && !of(who, reason_keys[reason]); i++)
 		usleep(2000);
 	must(of(who, reason_keys[reason]) == 1, "not dormant");
 }
 
-/* From here on ksmd does not dawdle. */
+/* Let ksmd scan fast from here on. */
 static void at_once(void)
 {
 	ksm_set("pages_to_scan", "10000");
@@ -49,7 +49,7 @@ static void at_once(void)
 	ksm_set("run", "1");
 }
 
-/* Bring peer 1 into a state, and let ksmd dawdle. */
+/* Bring peer 1 into a state, with ksmd scanning slowly. */
 static void bring_into(enum state state, enum reason reason)
 {
 	start("all");
@@ -77,7 +77,7 @@ static void bring_into(enum state state, enum reason reason)
 	}
 }
 
-/* A child is active, and so is what has executed another program. */
+/* A child and an executed program begin as active. */
 static void test_states(long arg)
 {
 	enum reason reason = arg >> 16;
@@ -110,7 +110,7 @@ static void test_states(long arg)
 	case EXEC:
 		tell(1, exec_mergeable, 0, 0);
 		wait_exec(1);
-		/* an oom_score_adj outlasts the program */
+		/* oom_score_adj is kept over exec */
 		stays = reason == OOM && state != ACTIVE;
 		for (int i = 0; stays && i < 500 && !of(1, key); i++)
 			usleep(2000);
@@ -161,21 +161,21 @@ static void test_states(long arg)
 }
 
 static const struct test_case cases[] = {
-	{ "Is a child active, of a process that is active?", test_states,
+	{ "Is the child of an active process active?", test_states,
 	  STATE_CASE(ACTIVE, FORK), .guards = KSM_SELECTIVE },
-	{ "Is a child active, of a process that is waiting?", test_states,
+	{ "Is the child of a waiting process active?", test_states,
 	  STATE_CASE(WAITING, FORK), .guards = KSM_SELECTIVE },
-	{ "Is a child active, of a process that is being scanned?", test_states,
+	{ "Is the child of a half-scanned process active?", test_states,
 	  STATE_CASE(SCANNING, FORK), .guards = KSM_SELECTIVE },
-	{ "Is a child active, of a process that is scanned?", test_states,
+	{ "Is the child of a scanned process active?", test_states,
 	  STATE_CASE(SCANNED, FORK), .guards = KSM_SELECTIVE },
-	{ "Is an executed program active, of a process that was active?", test_states,
+	{ "Is a program active that an active process executes?", test_states,
 	  STATE_CASE(ACTIVE, EXEC), .guards = KSM_SELECTIVE },
-	{ "Is an executed program active, of a process that was waiting?", test_states,
+	{ "Is a program active that a waiting process executes?", test_states,
 	  STATE_CASE(WAITING, EXEC), .guards = KSM_SELECTIVE },
-	{ "Is an executed program active, of a process that was being scanned?", test_states,
+	{ "Is a program active that a half-scanned process executes?", test_states,
 	  STATE_CASE(SCANNING, EXEC), .guards = KSM_SELECTIVE },
-	{ "Is an executed program active, of a process that was scanned?", test_states,
+	{ "Is a program active that a scanned process executes?", test_states,
 	  STATE_CASE(SCANNED, EXEC), .guards = KSM_SELECTIVE },
 	{ "Is nothing left of a process that exits while active?", test_states,
 	  STATE_CASE(ACTIVE, EXIT), .guards = KSM_SELECTIVE },
@@ -213,17 +213,17 @@ static const struct test_case cases[] = {
 	  test_states, REASON_CASE(FROZEN, SCANNING, UNMERGE), .guards = KSM_SELECTIVE },
 	{ "Is a process unmerged, and scanned again, while frozen and scanned?",
 	  test_states, REASON_CASE(FROZEN, SCANNED, UNMERGE), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is a child active, of a process that is waiting?",
+	{ "By oom_score_adj: is the child of a waiting process active?",
 	  test_states, REASON_CASE(OOM, WAITING, FORK), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is a child active, of a process that is being scanned?",
+	{ "By oom_score_adj: is the child of a half-scanned process active?",
 	  test_states, REASON_CASE(OOM, SCANNING, FORK), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is a child active, of a process that is scanned?",
+	{ "By oom_score_adj: is the child of a scanned process active?",
 	  test_states, REASON_CASE(OOM, SCANNED, FORK), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is an executed program dormant, of a process that was waiting?",
+	{ "By oom_score_adj: is a program dormant that a waiting process executes?",
 	  test_states, REASON_CASE(OOM, WAITING, EXEC), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is an executed program dormant, of a process that was being scanned?",
+	{ "By oom_score_adj: is a program dormant that a half-scanned process executes?",
 	  test_states, REASON_CASE(OOM, SCANNING, EXEC), .guards = KSM_SELECTIVE },
-	{ "By oom_score_adj: is an executed program dormant, of a process that was scanned?",
+	{ "By oom_score_adj: is a program dormant that a scanned process executes?",
 	  test_states, REASON_CASE(OOM, SCANNED, EXEC), .guards = KSM_SELECTIVE },
 	{ "By oom_score_adj: is nothing left of a process that exits while waiting?",
 	  test_states, REASON_CASE(OOM, WAITING, EXIT), .guards = KSM_SELECTIVE },

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * MMU notifiers and the memory of devices, which lib/test_hmm.c mimics.
- */
+/* MMU notifiers and device memory, which lib/test_hmm.c mimics. */
 #include "common.h"
 
 #include <sys/ioctl.h>
@@ -36,7 +34,7 @@ static void test_notifier(long arg)
 		     shared_tables(pid_of(2)), others);
 	}
 	models_right(4);
-	/* its children share nothing with it: it must hear of all changes */
+	/* its children share nothing with it: the notifier must see all changes */
 	spawn_from(1, 4);
 	board->model[4] = board->model[1];
 	if (sharing_possible())
@@ -83,8 +81,8 @@ static long device_zygote(long a, long b)
 }
 
 /*
- * Pages in the memory of a device. Their process has a notifier and shares nothing,
- * but its child inherits them without, and may share.
+ * Pages in device memory. Their process has a notifier and shares nothing. Its
+ * child inherits the pages but no notifier, and may share.
  */
 static void test_device_memory(long arg)
 {
@@ -110,7 +108,7 @@ static void test_device_memory(long arg)
 		spawn_from(1, who);
 	if (sharing_possible())
 		must(shared_tables(pid_of(2)) > 0, "nothing is shared");
-	/* part of the table changes */
+	/* a read brings one page back and changes its entry */
 	sees(memory_byte(pid_of(3), device_area) == memory_byte(pid_of(4), device_area),
 	     "siblings differ");
 	ask(2, device_right, 100, 200);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What else walks page tables: the kernel's own daemons and monitors, and calls
- * that work on another process. Whatever they do with a shared table, each process
+ * Other walkers of page tables: the kernel's daemons and monitors, and calls that
+ * work on another process. Whatever they do with a shared table, each process
  * keeps seeing what it must.
  */
 #include "common.h"
@@ -11,8 +11,8 @@
 #include <sys/uio.h>
 
 /*
- * Settings of the whole machine that a case changes. The main process puts them
- * back, however the case ends, so they lie in memory that it shares.
+ * Settings of the machine that a case changes. They are in shared memory: the
+ * main process restores them, however the case ends.
  */
 #define MAX_SETTINGS	8
 
@@ -20,7 +20,7 @@ static struct {
 	struct setting {
 		char path[96], old[64];
 	} setting[MAX_SETTINGS];
-	bool damon;		/* it runs, and by our doing */
+	bool damon;		/* we started it */
 } *machine;
 
 /* false if there is no such setting */
@@ -83,7 +83,7 @@ static long merge_all(long on, long b)
 	return prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0) ? -errno : 0;
 }
 
-/* Pages equal in each process and from one to the next, but one child's alone may merge. */
+/* All processes have equal pages, but only one child's are mergeable. */
 static void test_ksm(long arg)
 {
 	if (!set(KSM "run", "1") || !set(KSM "sleep_millisecs", "0") ||
@@ -102,9 +102,9 @@ static void test_ksm(long arg)
 	for (int round = 0; round < 2; round++) {
 		must(wait_for(KSM "full_scans", 3), "KSM does not scan");
 		model_check_all(4);
-		/* one that still shares writes beside pages that may be merged */
+		/* a process that still shares writes beside pages that may be merged */
 		ask(2, model_scribble, 2, 4);
-		/* one more, forked from the process whose pages are */
+		/* fork one more from the mergeable process */
 		if (!round) {
 			spawn_from(1, 4);
 			model_init(&board->model[4], &area);
@@ -118,7 +118,7 @@ static void test_ksm(long arg)
 
 /* --- khugepaged ----------------------------------------------------------- */
 
-static char *elsewhere;		/* the same file, mapped by one process once more */
+static char *elsewhere;		/* a second mapping of the file, in one process */
 
 static long map_elsewhere(long a, long b)
 {
@@ -142,7 +142,10 @@ static long collapse(long addr, long b)
 	return -errno;
 }
 
-/* The pages of a file become a huge one: tables that map them are emptied or taken. */
+/*
+ * The pages of a file become a huge page: collapse clears or frees the tables
+ * that map them.
+ */
 static void test_collapse(long arg)
 {
 	bool outside = ARG_ARG(arg);
@@ -151,12 +154,12 @@ static void test_collapse(long arg)
 	elsewhere = arena(1);
 	start_models(ARG_KIND(arg), 4);
 	model_check_all(5);
-	/* one that shares the table, or one that unmaps it and has the file elsewhere */
+	/* collapse through the shared table, or through the mapping elsewhere */
 	ask(4, map_elsewhere, 0, 0);
 	err = ask(outside ? 4 : 2, collapse, (long)(outside ? elsewhere : area.base), 0);
 	if (err == -EINVAL)
 		skip("no huge pages of this file: %s", strerror(-err));
-	/* it may find the page lent (EBUSY), but never may anybody see other data */
+	/* EBUSY is allowed (a page may be pinned), wrong data is not */
 	if (err)
 		note("not collapsed: %s", strerror(-err));
 	for (int i = 0; i <= 4; i++)
@@ -171,7 +174,7 @@ static void test_collapse(long arg)
 		must(area.spot[0].addr == area.base, "the first spot is elsewhere");
 		models_right(5);
 	}
-	/* who forks now shares what there is now */
+	/* a fork now shares the present state */
 	spawn_from(2, 5);
 	board->model[5] = board->model[2];
 	models_right(6);
@@ -194,7 +197,7 @@ static void test_khugepaged(long arg)
 		if (!wait_for(THP "khugepaged/full_scans", 2))
 			skip("khugepaged does not scan");
 		model_check_all(4);
-		/* the one that unshares has a table of its own, which may be collapsed */
+		/* this process gets its own table, which khugepaged may collapse */
 		ask(round, model_scribble, round, 4);
 	}
 	models_right(4);
@@ -266,7 +269,7 @@ static void test_move(long arg)
 	err = ask(3, migrate_all, 1, 0);
 	must(!err, "migrate_pages: %s", strerror(-err));
 	models_right(4);
-	/* a new child of the one with a policy of its own */
+	/* fork a child of the process with a memory policy */
 	spawn_from(1, 4);
 	board->model[4] = board->model[1];
 	models_right(5);
@@ -320,7 +323,7 @@ static void test_balancing(long arg)
 
 #define DAMON	"/sys/kernel/mm/damon/admin/kdamonds/"
 
-/* Its files do not wait for a lock that its thread takes now and then: 0 or -errno */
+/* Retry while DAMON's files report EBUSY: they do not wait for its lock. 0 or -errno */
 static int write_damon(const char *file, const char *value)
 {
 	double end = now() + 10;
@@ -359,7 +362,7 @@ static void end_damon(void)
 	machine->damon = false;
 }
 
-/* Watched, and whatever seems unused paged out: of one process, beside its siblings. */
+/* DAMON watches one of several siblings and pages out what seems unused. */
 static void test_damon(long arg)
 {
 	static const char * const limits[][2] = {
@@ -516,7 +519,7 @@ static void test_scan(long arg)
 	if (found == -ENOTTY || found == -EINVAL)
 		skip("no PAGEMAP_SCAN in this kernel");
 	check_present(4);
-	/* where writes are not watched nothing is protected, nor said to be */
+	/* without userfaultfd nothing is protected, and none is reported */
 	found = ask(2, scan_self, SCAN_PROTECT | SCAN_CHECK, IS_WRITTEN);
 	must(found == -EPERM, "protecting unwatched memory gives %ld", found);
 	found = ask(2, scan_self, SCAN_PROTECT, IS_WRITTEN);
@@ -538,7 +541,7 @@ static void test_scan(long arg)
 	must(found >= 0, "PAGEMAP_SCAN: %s", strerror(-found));
 	found = scan(pid_of(1), 0, IS_WRITTEN);
 	must(!found, "%ld pages are written right after they were protected", found);
-	/* others' writes are others' */
+	/* writes of other processes are not reported */
 	ask(2, model_scribble, 2, 4);
 	ask(SELF, model_scribble, 0, 4);
 	found = scan(pid_of(1), 0, IS_WRITTEN);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The prctl, and what /proc/PID/cohort says of who shares: over fork, exec and
- * namespaces.
- */
+/* The prctl and /proc/PID/cohort: over fork, exec and namespaces. */
 #include "common.h"
 
 #include <sched.h>
@@ -64,7 +61,7 @@ static void test_prctl_inherit(long arg)
 		must(ask(1, get_flags, 0, 0) == flags, "the child has other flags than %ld", flags);
 		must(ask(2, get_flags, 0, 0) == flags, "the grandchild has other flags than %ld",
 		     flags);
-		/* a child's change is its own */
+		/* a child's change stays with the child */
 		must(!ask(1, set_flags, flags ? 0 : 1, 0), "a child cannot set flags");
 		must(get_flags(0, 0) == flags, "the child's flags came to the parent");
 		must(ask(2, get_flags, 0, 0) == flags, "the child's flags came to its child");
@@ -73,7 +70,7 @@ static void test_prctl_inherit(long arg)
 	}
 }
 
-/* We are started anew with this argument to say what is left of the flags. */
+/* With this argument the program exits with 64 plus its flags. */
 #define REPORT_FLAGS	"--report-flags"
 
 static void test_prctl_exec(long arg)
@@ -113,7 +110,7 @@ static void test_prctl_exec(long arg)
 	}
 }
 
-/* ... or with this one, to say whether it shares anything */
+/* With this argument the program exits with the number of tables it shares. */
 #define REPORT_TABLES	"--report-tables"
 
 static void test_exec_leaves(long arg)
@@ -253,7 +250,7 @@ static void test_proc_values(long arg)
 	     shared_tables(pid_of(1)), shared[1]);
 	quit(1);
 	quit(2);
-	/* in the mode always there is the process that forked us, too */
+	/* in mode always we still share with our parent */
 	for (int i = 3; i < (int)ARRAY_SIZE(keys) && cohort_mode == MODE_OPTIN; i++)
 		must(!proc_field(0, "cohort", keys[i]), "alone, but %s is %ld", keys[i],
 		     proc_field(0, "cohort", keys[i]));
@@ -268,7 +265,7 @@ static long become_zygote_and_fork(long a, long b)
 
 #define CLOCK_AHEAD	1000000	/* seconds */
 
-/* Seconds that the vDSO's clock is ahead of the zygote's when the case began. */
+/* Seconds by which the vDSO's clock is ahead of the zygote's at the case's begin. */
 static long clock_ahead(long a, long b)
 {
 	struct timespec vdso, kernel;
@@ -311,7 +308,7 @@ static void expect_clock(int who, bool ahead)
 	     "the clock of process %d is %ld s ahead", who, by);
 }
 
-/* [vvar] lies among the libraries, in a table that is shared, and differs. */
+/* [vvar] is in a shared table with libraries, and differs between time namespaces. */
 static void test_time_namespace(long arg)
 {
 	long err, unshared;
@@ -329,7 +326,7 @@ static void test_time_namespace(long arg)
 	must(!err, "no time namespace: %s", strerror(-err));
 	expect_clock(1, false);
 
-	/* the clone whose namespace is another one */
+	/* the child enters the new namespace */
 	unshared = vm_event("cohort_ptp_unshared_change");
 	spawn_from(1, 2);
 	expect_clock(2, true);
@@ -338,7 +335,7 @@ static void test_time_namespace(long arg)
 	for (int i = 0; i <= 3; i++)
 		expect_clock(i, i == 2);
 
-	/* a process that changes over */
+	/* a process that joins the namespace */
 	err = ask(3, join_time_namespace, pid_of(2), 0);
 	must(!err, "setns: %s", strerror(-err));
 	for (int i = 0; i <= 3; i++)
@@ -353,7 +350,7 @@ static void test_two_cohorts(long arg)
 
 	if (cohort_mode != MODE_OPTIN)
 		skip("only in the mode optin");
-	/* neither is a zygote when it is forked, so they have nothing in common */
+	/* neither is forked by a zygote, so they share nothing */
 	need_peers(8);
 	spawn(1);
 	spawn(2);

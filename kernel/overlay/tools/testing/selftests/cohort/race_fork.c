@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The same rules while everything happens at once: forks, threads that fault, and
- * processes that leave. Each race runs for a few seconds (-t); whatever the order,
- * nobody may see another's private write, and nobody may lose one.
+ * Races of forks, threads that fault, and processes that leave. Each race runs
+ * for a few seconds (-t). In any order, no process may see another's private
+ * write, and none may lose its own.
  */
 #include "race/race.h"
 
@@ -20,7 +20,7 @@ static void test_fork_storm(long arg)
 		fork_one(any(60));
 		forked++;
 		running++;
-		/* the parent lives too: its writes reach only later children */
+		/* the parent writes too, which only later children may see */
 		for (int i = 0; i < 3; i++) {
 			struct spot *s = any_spot();
 
@@ -138,7 +138,7 @@ static void test_threads(long arg)
 	}
 }
 
-/* A fork takes a picture: what a thread writes meanwhile is before it or after. */
+/* A fork takes a snapshot: a thread's write happens before it or after it. */
 static void *counter(void *arg)
 {
 	unsigned long *word = arg;
@@ -154,7 +154,7 @@ static void test_fork_while_writing(long arg)
 	int forked = 0;
 
 	area_make(&area, ARG_KIND(arg));
-	/* one counter a page, in pages that lie in different regions if there are some */
+	/* one counter per page, in different regions where there are some */
 	for (int i = 0; i < NR_THREADS; i++) {
 		int j = area.nspots * i / NR_THREADS;
 
@@ -225,7 +225,7 @@ static void test_exit_at_once(long arg)
 				char c;
 
 				close(gate[1]);
-				/* some have a copy of their own by then, most do not */
+				/* some have unshared by then, most have not */
 				if (i % 5 == 0)
 					live(5);
 				read(gate[0], &c, 1);
@@ -236,7 +236,7 @@ static void test_exit_at_once(long arg)
 		}
 		close(gate[0]);
 		if (rounds % 2) {
-			/* all go by themselves */
+			/* all exit by themselves */
 			close(gate[1]);
 			reap(n);
 		} else {
@@ -256,7 +256,7 @@ static void test_exit_at_once(long arg)
 	note("%d rounds of %d", rounds, n);
 }
 
-/* The zygote unmaps while its children read: they must never miss a page. */
+/* The zygote unmaps while its children read: no page may disappear for them. */
 static void test_unmap_while_read(long arg)
 {
 	int n = 4, rounds = 0;
@@ -294,7 +294,7 @@ static void test_unmap_while_read(long arg)
 
 struct pair {
 	char *base;		/* two regions in one table */
-	unsigned int *go;	/* what the former sharer waits for */
+	unsigned int *go;	/* tells the former sharer to go on */
 };
 
 static void *write_second_half(void *p)
@@ -335,7 +335,7 @@ static void copy_while_unsharing(struct pair *pair)
 	if (!sharer) {
 		while (!*(volatile unsigned int *)pair->go)
 			;
-		/* alone with the table soon, if not yet */
+		/* it is the table's last user by now, or soon */
 		write_first_half(pair, 7000);
 		first_half_is(pair, 7000, "the sharer");
 		_exit(0);
@@ -378,9 +378,9 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(2) | INVARIANT(11) | INVARIANT(12) },
 	{ "Threads that fault and unshare at once lose nothing", test_threads, 0, ROUGH, QUICK,
 	  .guards = INVARIANT(2) | INVARIANT(11) | INVARIANT(12) },
-	{ "A fork is a picture, whatever threads write meanwhile", test_fork_while_writing, 0,
+	{ "A fork is a snapshot, whatever threads write meanwhile", test_fork_while_writing, 0,
 	  LOCKED | KIND(BORDERS), QUICK, .guards = INVARIANT(2) | INVARIANT(4) },
-	{ "A fork outside the cohort is a picture too", test_copy_while_unsharing,
+	{ "A fork outside the cohort is a snapshot", test_copy_while_unsharing,
 	  .guards = INVARIANT(12) },
 	{ "Many that leave at once leave the zygote's memory alone", test_exit_at_once, 0, ROUGH,
 	  QUICK, .guards = INVARIANT(5) | INVARIANT(11) },

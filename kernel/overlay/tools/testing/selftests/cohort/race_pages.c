@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The same rules while pages are looked up without a lock, taken and replaced.
- */
+/* Races with pages that are looked up without a lock, reclaimed and replaced. */
 #include "race/race.h"
 
 #include <sched.h>
@@ -55,7 +53,7 @@ static void test_gup_fast(long arg)
 	note("%d forks", forked);
 }
 
-/* A device writes into our pages while we fork: what it wrote must be ours. */
+/* A device writes into our pages while we fork: we must see what it wrote. */
 static int direct_fd = -1;
 
 static void *direct_reader(void *arg)
@@ -79,7 +77,7 @@ static void test_direct_io(long arg)
 
 	direct_fd = open_direct(make_file("disk", 64), O_RDONLY);
 	area_make(&area, ARG_KIND(arg));
-	/* the last ones that may be written are the device's, the rest the children's */
+	/* the device gets the last two writable pages, the children the rest */
 	for (int i = area.nspots - 1; i >= 0 && n < 2; i--)
 		if (may_write(&area.spot[i]))
 			used[n++] = &area.spot[i];
@@ -93,7 +91,7 @@ static void test_direct_io(long arg)
 
 		must(pid >= 0, "fork: %s", strerror(errno));
 		if (!pid) {
-			/* a picture: it does not change while we look at it */
+			/* the child's snapshot must not change */
 			for (int i = 0; i < 2; i++) {
 				char *addr = used[i]->addr, *copy = malloc(page_size);
 
@@ -125,7 +123,7 @@ static void *other_reader(void *arg)
 	while (!stopping()) {
 		const struct spot *s = any_spot();
 
-		/* one's own memory by the long way round */
+		/* read our own memory through /proc */
 		fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 		if (pread(fd, page, page_size, (off_t)(uintptr_t)s->addr) == (ssize_t)page_size)
 			sees(page_is(page, s->tag), "/proc/self/mem has another page");
@@ -141,7 +139,7 @@ static void test_walkers(long arg)
 {
 	int forked = 0;
 
-	/* the parent only looks, its children come and go in the same tables */
+	/* the parent only reads, while children fork and exit in the same tables */
 	area_make(&area, ARG_KIND(arg));
 	become_zygote();
 	for (int i = 0; i < 2; i++)
@@ -150,7 +148,7 @@ static void test_walkers(long arg)
 	while (time_left()) {
 		pid_t pid = fork_one(any(40));
 
-		/* and somebody asks about a process that is about to go */
+		/* read the files of a process that is about to exit */
 		shared_tables(pid);
 		proc_field(pid, "smaps_rollup", "Pss");
 		proc_field(pid, "status", "VmRSS");
@@ -179,7 +177,7 @@ static void test_reclaim(long arg)
 	double end;
 	int rounds = 0;
 
-	/* neither one of the cohort nor in the group that it takes pages from */
+	/* fork it before the zygote and the cgroup: it belongs to neither */
 	spawn(7);
 	need_cgroup();
 	need_swap();
@@ -213,7 +211,10 @@ static void test_reclaim(long arg)
 	note("%d rounds", rounds);
 }
 
-/* One cuts a file and grows it again, while others read and write their memory of it. */
+/*
+ * One process truncates and extends a file, while others read and write their
+ * mappings.
+ */
 static void test_truncate(long arg)
 {
 	enum kind kind = ARG_KIND(arg);
@@ -235,12 +236,12 @@ static void test_truncate(long arg)
 			continue;
 		start_clock();
 		while (time_left()) {
-			/* the last one is the parent's: a late write here would be seen there */
+			/* leave out the last page: the parent checks it for zeros */
 			char *addr = base + any(pages - 1) * page_size;
 			int sig = any(4) ? probe_read(addr) : probe_write(addr);
 
 			sees(!sig || sig == SIGBUS, "signal %d on a page of a cut file", sig);
-			/* the first half is never cut: it must be there and right */
+			/* the first half is never truncated: it must keep its content */
 			addr = base + any(pages / 2) * page_size;
 			sees(page_is(addr, FILE_TAG((addr - base) / page_size)),
 			     "a page before the cut has changed");
@@ -250,9 +251,9 @@ static void test_truncate(long arg)
 	start_clock();
 	while (time_left()) {
 		must_call(ftruncate(fd, table_size / 2));
-		/* nothing of it may be mapped anywhere now: it would be freed under a user */
+		/* now no process may map a truncated page, which is freed */
 		must_call(ftruncate(fd, table_size));
-		/* what comes back is zeros, whatever it was before */
+		/* the extended part is zeros */
 		sees(page_is(base + (pages - 1) * page_size, 0), "what was cut off is there again");
 		rounds++;
 	}
@@ -272,8 +273,8 @@ static void test_truncate(long arg)
 #define MARK	0x5a5a000000000000ULL
 
 /*
- * The kernel may write the number byte by byte, lowest first: without the whole
- * mark it is not there yet. Anything else in the place of the mark is an error.
+ * The kernel may write the number byte by byte, lowest first: it is complete with
+ * the whole mark. Any other value in place of the mark is an error.
  */
 static bool complete(__u64 word)
 {
@@ -328,8 +329,8 @@ static void test_stale(long arg)
 }
 
 /*
- * Direct writes to a file throw its pages out of the page cache and out of every
- * address space that maps them; the next look must bring in what was written.
+ * Direct writes to a file remove its pages from the page cache and from every
+ * address space. The next read must return what was written.
  */
 static void test_invalidate(long arg)
 {
@@ -374,7 +375,7 @@ static void test_invalidate(long arg)
 	note("%llu pages", (unsigned long long)n);
 }
 
-/* One makes huge pages of the memory again and again, the others live in it. */
+/* One process collapses the memory to huge pages repeatedly, while others use it. */
 static void test_collapse(long arg)
 {
 	int rounds = 0;
@@ -391,7 +392,7 @@ static void test_collapse(long arg)
 		for (int i = 0; i < 4; i++) {
 			madvise(area.base, table_size, MADV_COLLAPSE);
 			look(any_spot());
-			/* part of it goes, so that the huge page is split */
+			/* drop one page, so that the huge page is split */
 			if (!area.part[0].shared) {
 				struct spot *s = any_spot();
 
@@ -411,7 +412,7 @@ static const struct test_case cases[] = {
 	  KIND(PRIV_FILE_RO) | KIND(BORDERS), KIND(ANON), .guards = INVARIANT(2) | INVARIANT(9) },
 	{ "What a device reads into memory during forks stays there", test_direct_io, 0, LOCKED,
 	  KIND(ANON), .guards = INVARIANT(2) | INVARIANT(9) },
-	{ "Those who read page tables find them whole", test_walkers, 0, ROUGH, QUICK,
+	{ "Readers of page tables find them whole", test_walkers, 0, ROUGH, QUICK,
 	  .guards = INVARIANT(5) | INVARIANT(12) },
 	{ "Memory stays right under reclaim, fork and unsharing", test_reclaim, 0, ROUGH, QUICK,
 	  .guards = INVARIANT(4) | INVARIANT(6) },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages that go while many have them: moved, merged, truncated, written back,
- * poisoned. Whoever takes a page must take it from every sharer.
+ * Shared pages that are moved, merged, truncated, written back or poisoned: the
+ * kernel must change the entries of every sharer.
  */
 #include "common.h"
 
@@ -9,7 +9,7 @@ static const char * const ksm_files[] = {
 	KSM "run", KSM "pages_to_scan", KSM "sleep_millisecs",
 };
 
-/* how KSM was set; outlives the case, so that main() can put it back */
+/* KSM's settings, in shared memory so that main() can restore them */
 static char (*ksm_was)[16];
 
 /* --- moved ---------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void test_compaction(long arg)
 
 	if (access("/proc/sys/vm/compact_memory", W_OK))
 		skip("no memory compaction");
-	/* before this is a zygote, so that the compactor has no part in it */
+	/* fork it before this process is a zygote: the compactor does not share */
 	spawn(7);
 	tell(7, compact, 0, 0);
 	area_make(&area, ARG_KIND(arg));
@@ -119,7 +119,7 @@ static void test_ksm(long arg)
 	bool before_fork = arg;
 
 	area_make(&area, ANON);
-	/* the spots among them would not be alike: this case looks after itself */
+	/* no spots: their pages would differ */
 	area.nspots = 0;
 	ksm_start();
 	if (before_fork)
@@ -132,7 +132,7 @@ static void test_ksm(long arg)
 	must(ksm_number("pages_sharing") > 0, "nothing was merged");
 	for (int i = 0; i <= 3; i++)
 		ask(i, alike_intact, -1, 0);
-	/* each writes another of them */
+	/* each process writes a different page */
 	for (int i = 0; i <= 3; i++)
 		ask(i, write_alike, 110 + i, 8100000 + i);
 	for (int i = 0; i <= 3; i++) {
@@ -165,7 +165,7 @@ static void now_file(int nr, char *start, size_t len, enum access acc, bool even
 
 			if (w->addr < start || w->addr >= start + len)
 				continue;
-			/* a private copy outlives a hole, but not the end of the file */
+			/* a hole keeps private copies, a truncation does not */
 			if (!w->shared && w->tag != s->file_tag && !even_private)
 				continue;
 			w->tag = 0;
@@ -193,11 +193,11 @@ static void test_truncate(long arg)
 	for (int i = 0; i <= 3; i++)
 		ask(i, model_check, i, 0);
 	ask(1, model_scribble, 1, 4);
-	/* one cuts the file: all lose the pages, their private copies too */
+	/* one truncates the file: all lose the pages, and their private copies */
 	must(!ask(2, truncate_to, part, half), "ftruncate: %s", strerror(errno));
 	now_file(4, p->addr + half, p->len - half, BUS, true);
 	model_check_all(4);
-	/* it grows again: zeros for all */
+	/* it is extended again: zeros for all */
 	must(!truncate_to(part, p->len), "ftruncate: %s", strerror(errno));
 	now_file(4, p->addr + half, p->len - half, back, true);
 	model_check_all(4);
@@ -232,7 +232,7 @@ static void test_punch(long arg)
 
 static void test_unlink_last(long arg)
 {
-	/* the file is gone from every table of names and descriptors */
+	/* the file has no name and no descriptor any more */
 	start_models(ARG_KIND(arg), 2);
 	for (int i = 0; i < area.nparts; i++)
 		if (area.part[i].fd >= 0)
@@ -355,7 +355,7 @@ static void test_soft_dirty(long arg)
 	for (int i = 0; i < area.nspots; i++)
 		must(!(pagemap_entry(pid_of(1), area.spot[i].addr) & PM_SOFT_DIRTY),
 		     "spot %d is dirty after clear_refs", i);
-	/* a write by another is no write of this one */
+	/* a write by another process must not set this one's bit */
 	ask(2, model_scribble, 2, 3);
 	ask(SELF, model_scribble, 0, 3);
 	for (int i = 0; i < area.nspots; i++)
@@ -396,7 +396,7 @@ static long touch_cold(long addr, long b)
 	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	/* large enough that all entries go from the TLB, so that this is a walk */
+	/* unmap enough to flush the whole TLB, so that the access walks the tables */
 	must(p != MAP_FAILED, "mmap: %s", strerror(errno));
 	must_call(munmap(p, len));
 	touch((char *)addr);
@@ -415,7 +415,7 @@ static void test_page_idle(long arg)
 	for (int i = 1; i <= 3; i++) {
 		bool idle = true;
 
-		/* the one that looks last is the one that must be noticed */
+		/* the last access must be noticed */
 		ask(i, touch_cold, (long)addr, 0);
 		pfn = pagemap_entry(pid_of(i), addr) & PM_PFN;
 		must(pfn, "the page is not there");
@@ -446,7 +446,7 @@ static void test_soft_offline(long arg)
 	ret = ask(1, advise, (long)area.spot[0].addr, MADV_SOFT_OFFLINE);
 	if (ret == -EINVAL || ret == -EPERM)
 		skip("no soft offlining in this kernel");
-	/* it moved, or it did not (EBUSY): the content is the same */
+	/* the page moved or not (EBUSY): its content is the same */
 	model_check_all(4);
 	model_scribble_all(4);
 	model_check_all(4);
@@ -476,7 +476,7 @@ static void test_poison(long arg)
 			w->acc = BUS;
 	}
 	model_check_all(4);
-	/* the rest of the table is as good as ever */
+	/* the rest of the table is not affected */
 	model_scribble_all(4);
 	model_check_all(4);
 }
@@ -507,9 +507,9 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,
 	  KIND(ANON) | KIND(SHARED_FILE), .guards = INVARIANT(4) },
-	{ "Does the memory stay when a page of it is taken out of use?", test_soft_offline, 0,
+	{ "Does memory stay right when a page is taken out of use?", test_soft_offline, 0,
 	  SOME_KINDS, .guards = INVARIANT(4) },
-	/* a clean page of a file on disk would be read again, and nobody would know */
+	/* no file on disk: a clean page would be read again without SIGBUS */
 	{ "Do all sharers of a broken page get SIGBUS?", test_poison, 0,
 	  SOME_KINDS & ~KIND(SHARED_DISK), .guards = INVARIANT(4) },
 };

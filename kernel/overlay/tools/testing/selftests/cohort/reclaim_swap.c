@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages that go while many have them: swapped out, or with a process that is killed
- * for want of memory. Whoever takes a page must take it from every sharer, and every
- * sharer must get the same one back.
+ * Shared pages that are swapped out, and sharers that are killed when memory is
+ * short: a page is taken from every sharer, and every sharer gets the same one
+ * back.
  */
 #include "common.h"
 
@@ -16,10 +16,7 @@ static int mapped_spots(int who)
 	return n;
 }
 
-/*
- * Take all pages of the area away from everybody. A page that is gone for one
- * must be gone for all: they are the same page, or they were never shared.
- */
+/* Reclaim all pages of the area from all processes. */
 static void take_pages(unsigned int procs)
 {
 	for (int i = 0; i < 20; i++) {
@@ -32,7 +29,7 @@ static void take_pages(unsigned int procs)
 		if (!left)
 			return;
 	}
-	/* a few pages may be held by something else for a while: no matter */
+	/* something else may hold a few pages for a while, which is harmless */
 }
 
 static bool any_swapped(int who)
@@ -56,7 +53,7 @@ static void test_swap(long arg)
 		take_pages(0xf);
 		if (!first && kind_anon(kind))
 			must(any_swapped(1), "nothing was swapped out");
-		/* each in turn is the first to get the pages back */
+		/* each process in turn is the first to swap the pages in */
 		for (int i = 0; i <= 3; i++)
 			ask((first + i) % 4, model_check, (first + i) % 4, 0);
 		take_pages(0xf);
@@ -74,7 +71,10 @@ static void test_swap_read_twice(long arg)
 	need_cgroup();
 	need_swap();
 	start_models(ARG_KIND(arg), 3);
-	/* brought in by one, taken again, read by another, who must not get an old one */
+	/*
+	 * swapped in by one process, reclaimed, read by another: it must not get
+	 * an old page
+	 */
 	for (int round = 0; round < (quick ? 2 : 6); round++) {
 		take_pages(0xf);
 		ask(1, model_check, 1, 0);
@@ -101,7 +101,7 @@ static void test_swap_leave(long arg)
 	board->model[0].n = 0;
 	ask(2, model_check, 2, 0);
 	take_pages(0xc);
-	/* swapped out when it forks, and the fork shares or copies swap entries */
+	/* fork while swapped out: the fork shares or copies swap entries */
 	spawn_from(2, 4);
 	board->model[4] = board->model[2];
 	ask(4, model_check, 4, 0);
@@ -129,7 +129,7 @@ static void test_free_under_pressure(long arg)
 	need_cgroup();
 	need_swap();
 	start_models(ARG_KIND(arg), 3);
-	/* the advice is one process's; the pages are still the others' data */
+	/* one process gives the pages up; for the others they are data */
 	ask(1, free_all, 0, 0);
 	for (int i = 0; i < area.nspots; i++)
 		if (!area.part[area.spot[i].part].shared && area.part[area.spot[i].part].fd < 0)
@@ -142,7 +142,7 @@ static void test_free_under_pressure(long arg)
 	model_check_all(4);
 }
 
-/* Swapped out by their only owner, before the fork: that needs no cgroup. */
+/* Swap out before the fork: with one owner this needs no cgroup. */
 static bool page_out(void)
 {
 	for (int i = 0; i < 10; i++) {
@@ -208,7 +208,10 @@ static void test_swapoff(long arg)
 			off_and_on();
 			break;
 		case 1:
-			/* only a grandchild is left, forked while all was swapped out */
+			/*
+			 * only a grandchild is left, forked while everything was
+			 * swapped out
+			 */
 			spawn_from(1, 3);
 			board->model[3] = board->model[1];
 			quit(1);
@@ -218,7 +221,7 @@ static void test_swapoff(long arg)
 			off_and_on();
 			break;
 		case 2:
-			/* one has some of it back, another wrote some */
+			/* one process has swapped some in, another has written some */
 			ask(1, spots_touch, (long)&area, 0);
 			ask(2, model_scribble, 2, 3);
 			off_and_on();
@@ -253,7 +256,7 @@ static void test_swapoff(long arg)
 
 static void test_many_swapped(long arg)
 {
-	/* more sharers than a swap entry's byte can count (62) */
+	/* more sharers than the byte of a swap entry counts (62) */
 	int n = quick ? 66 : 90;
 
 	need_swap();
@@ -264,7 +267,7 @@ static void test_many_swapped(long arg)
 	become_zygote();
 	for (int i = 1; i <= n; i++)
 		spawn(i);
-	/* each writes one page, and takes a copy of the entries of all others along */
+	/* each process writes one page, which unshares all entries of the table */
 	for (int i = 1; i <= n; i++) {
 		struct model *m = &board->model[1];
 
@@ -323,7 +326,7 @@ static void test_mrelease(long arg)
 	pidfd = syscall(__NR_pidfd_open, pid_of(1), 0);
 	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
 	must_call(kill(pid_of(1), SIGKILL));
-	/* it may be gone already (ESRCH), and may not be quite dead (EAGAIN, EINVAL) */
+	/* it may be gone (ESRCH) or not dead yet (EAGAIN, EINVAL) */
 	syscall(__NR_process_mrelease, pidfd, 0);
 	close(pidfd);
 	wait_gone(1);
@@ -353,10 +356,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(6) },
 	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
 	  KIND(ANON) | KIND(PRIV_FILE), .guards = INVARIANT(3) },
-	{ "Does the memory stay when a sharer is killed for want of memory?", test_oom, 0,
+	{ "Does memory stay right when the OOM killer kills a sharer?", test_oom, 0,
 	  KIND(ANON) | KIND(MIXED), .guards = INVARIANT(5) | INVARIANT(8) },
-	{ "Does the memory stay when a dying sharer is reaped?", test_mrelease, 0, SOME_KINDS,
-	  .guards = INVARIANT(5) | INVARIANT(8) },
+	{ "Does memory stay right when process_mrelease reaps a sharer?", test_mrelease, 0,
+	  SOME_KINDS, .guards = INVARIANT(5) | INVARIANT(8) },
 };
 
 int main(int argc, char **argv)

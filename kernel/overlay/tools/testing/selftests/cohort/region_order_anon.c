@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A page size for each region of anonymous memory: does a region get pages of the
- * size that it asks for, and is its memory what it was, whatever else happens to it?
+ * size that it asks for, and does its content stay right?
  */
 #include "region_order/matrix.h"
 
@@ -44,7 +44,7 @@ static void test_read(long arg)
 	check(0);
 }
 
-/* Where the region ends nothing larger fits than what is left. */
+/* At the ends of a region only smaller pages fit. */
 static void test_edges(long arg)
 {
 	map_mem(arg);
@@ -63,7 +63,7 @@ static void test_edges(long arg)
 		sees(page_is(page_at(i), TAG(i)), "page %zu is not what was written", i);
 }
 
-/* A page that is there already is kept; around it are smaller ones. */
+/* A present page is kept, with smaller pages around it. */
 static void test_late(long arg)
 {
 	map_mem(arg);
@@ -82,7 +82,7 @@ static void test_switched_on(long arg)
 	char *none;
 
 	map_mem(arg);
-	/* ended by after_each_case */
+	/* after_each_case() resets it */
 	switch_all("always");
 	fill(0);
 	must_map(mem.base, mem.len, mem.order);
@@ -127,7 +127,7 @@ static void test_mremap(long arg)
 	must_have(mem.base, mem.order, mem.policy);
 	must(!regions(old, mem.len), "the old place is still mapped");
 
-	/* by one base page: the same memory, in no large page of the new place */
+	/* shift by one base page: large pages do not fit any more */
 	to = arena(3) + page_size;
 	must(mremap(mem.base, mem.len, mem.len, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to,
 	     "mremap: %s", strerror(errno));
@@ -146,7 +146,7 @@ static void test_mremap(long arg)
 	must_have(mem.base + mem.len, mem.order, mem.policy);
 	memset(mem.base + mem.len, 1, mem.len);
 	must_map(mem.base + mem.len, mem.len, mem.order);
-	/* what is left behind keeps its order as well */
+	/* the old region keeps its order too */
 	to = arena(5);
 	must(mremap(mem.base, mem.len, mem.len,
 		    MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to,
@@ -187,7 +187,7 @@ static void test_unmap_part(long arg)
 	map_mem(arg);
 	fill(0);
 	hole = unmap_middles(own_tag);
-	/* a new region in the hole is of no order, and merges with nobody */
+	/* a new region in the hole has no order and does not merge */
 	map_at(mem.base + hole, page_size, RW, ANONYMOUS, -1, 0);
 	must_have_none(mem.base + hole);
 	sees(!touch(mem.base + hole), "the hole is not empty");
@@ -239,7 +239,7 @@ static void test_merge(long arg)
 	     "none: %s", strerror(errno));
 	must(regions(mem.base, mem.len) == 3, "%d regions", regions(mem.base, mem.len));
 	must_have_none(mem.base + mem.block);
-	/* a new neighbour is of no order */
+	/* a new neighbour has no order */
 	map_at(mem.base + mem.len, page_size, RW, ANONYMOUS, -1, 0);
 	must(regions(mem.base, mem.len + page_size) == 4, "the neighbour merged");
 	must(!set_order(mem.base, mem.len + page_size, mem.order, mem.policy), "refused");
@@ -253,7 +253,7 @@ static void test_merge(long arg)
 
 /* --- reclaim ------------------------------------------------------------- */
 
-/* How many base pages are in swap, not in memory? */
+/* Count base pages in swap. */
 static size_t pages_out(void)
 {
 	size_t out = 0;
@@ -263,13 +263,13 @@ static size_t pages_out(void)
 	return out;
 }
 
-/* At least a half: others may hold a few pages for a moment, say to count them. */
+/* Swap out at least half: other users may hold a few pages for a moment. */
 static size_t must_page_out(void)
 {
 	size_t out = 0;
 
 	for (int i = 0; i < 10 && out < nr_pages(); i++) {
-		/* New pages may wait in a list of another processor's; this empties all. */
+		/* compaction drains the per-CPU lists, where new pages may wait */
 		if (i)
 			compact();
 		must_call(madvise(mem.base, mem.len, MADV_PAGEOUT));
@@ -317,7 +317,7 @@ static void test_swap_fork(long arg)
 	check(10);
 }
 
-/* Reclaim until pages are gone: the first time it may only see that they were used. */
+/* Reclaim until pages are gone: the first pass may only clear their referenced bits. */
 static void must_press_out(void)
 {
 	for (int i = 0; i < 10 && !pages_out(); i++)
@@ -346,7 +346,7 @@ static void test_pressure(long arg)
 	check(10);
 }
 
-/* A memory cgroup too small for a large page serves base pages. */
+/* A memory cgroup too small for a large page gets base pages. */
 static void test_limit(long arg)
 {
 	char text[32];
@@ -372,12 +372,13 @@ static const struct question questions[] = {
 	{ "A page that was there is kept", test_late, .guards = REGION_ORDER },
 	{ "The machine's switches at always change nothing", test_switched_on,
 	  .guards = REGION_ORDER },
-	{ "The last word of order and MADV_NOHUGEPAGE counts", test_no_hugepage,
+	{ "The later of MADV_ORDER and MADV_NOHUGEPAGE counts", test_no_hugepage,
 	  .guards = REGION_ORDER },
 	{ "A region that is moved, grown and left", test_mremap, .guards = REGION_ORDER },
 	{ "A region that is protected in part", test_mprotect, .guards = REGION_ORDER },
 	{ "Base pages unmapped out of large ones", test_unmap_part, .guards = REGION_ORDER },
-	{ "Base pages thrown out of large ones", test_dontneed, .guards = REGION_ORDER },
+	{ "Base pages of large ones given up with MADV_DONTNEED", test_dontneed,
+	  .guards = REGION_ORDER },
 	{ "Pages given up with MADV_FREE", test_free, .guards = REGION_ORDER },
 	{ "Regions merge only if they are equal", test_merge, .guards = REGION_ORDER },
 	{ "Pages swapped out and in", test_swap, .guards = REGION_ORDER },

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region: what is refused, what others may ask for, and what
- * is inherited.
+ * A page size for each region: refused requests, process_madvise(), and defaults
+ * that are inherited.
  */
 #include "region_order/matrix.h"
 
 #include <sys/auxv.h>
 #include <sys/uio.h>
 
-#define REPORT	"--report"	/* run as a program: what it finds in itself */
+#define REPORT	"--report"	/* run as a program: check its own regions */
 
 /* --- what is refused ----------------------------------------------------- */
 
@@ -236,9 +236,9 @@ static const struct question questions[] = {
 };
 
 static const struct test_case others[] = {
-	{ "What cannot be is refused, and changes nothing", test_refused,
+	{ "Wrong requests are refused and change nothing", test_refused,
 	  .guards = REGION_ORDER | INTERFACE },
-	{ "A default that cannot be is refused", test_default_refused,
+	{ "Wrong defaults are refused", test_default_refused,
 	  .guards = REGION_ORDER | INTERFACE },
 };
 

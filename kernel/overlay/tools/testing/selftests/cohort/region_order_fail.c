@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region, when memory is short: each allocation of a call or
- * a fault fails in turn. A call then does all of its work or says that it did not,
- * and in that case leaves all as it was. A fault ends with the right page in any
- * case: one of the order, or a smaller one; where the region waits, one of the order.
+ * A page size for each region, with failing allocations: each allocation of a
+ * call or a fault fails in turn. A call then does all of its work, or reports an
+ * error and changes nothing. A fault always succeeds, with a page of the order or
+ * a smaller one; with WAIT, with one of the order.
  *
  * Needs fault injection (CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs).
  */
@@ -29,7 +29,7 @@ static struct {
 	enum where where;
 	int fd;
 	bool filled;
-	char *elsewhere;	/* as much room */
+	char *elsewhere;	/* free addresses of the same length */
 	char *made;		/* what the operation has mapped */
 } mem;
 
@@ -38,7 +38,7 @@ static size_t nr_pages(void)
 	return mem.len / page_size;
 }
 
-/* the second quarter: its ends are in the middle of large pages, where they fit */
+/* the second quarter, shifted by a page: its ends are within large pages */
 static char *part(void)
 {
 	return mem.base + mem.len / 4 + page_size;
@@ -56,7 +56,7 @@ static bool in_part(size_t page)
 	return p >= part() && p < part() + part_len();
 }
 
-/* What a page holds that nobody has written since it was mapped, or filled. */
+/* The content of a page that was not written since it was mapped or filled. */
 static unsigned int tag_of(size_t page)
 {
 	if (mem.filled)
@@ -145,7 +145,7 @@ static void see_default(bool done)
 	must_call(prctl(PR_SET_REGION_ORDER, PR_ORDER_ANON, MADV_ORDER | MADV_ORDER_NONE, 0, 0));
 }
 
-/* New memory of a process that has a default. */
+/* Map new memory in a process with a default. */
 static void before_map(void)
 {
 	must_call(do_default());
@@ -175,7 +175,7 @@ static long do_read(void)
 	return 0;
 }
 
-/* Are there no larger pages than those asked for; and none smaller where it waits? */
+/* Check that no page is larger than the order, and with WAIT none smaller. */
 static void see_pages(bool done)
 {
 	for (size_t off = mem.block / 2; off < mem.len; off += mem.block) {
@@ -190,7 +190,7 @@ static void see_pages(bool done)
 	check_pages(mem.base, 0, nr_pages());
 }
 
-/* without a change to what is there */
+/* write without changing the content */
 static long do_write(void)
 {
 	for (size_t off = mem.block / 2; off < mem.len; off += mem.block)
@@ -198,7 +198,10 @@ static long do_write(void)
 	return 0;
 }
 
-/* Write to one page of each block; somebody else has them all, and is to keep them. */
+/*
+ * Write to one page of each block; another process maps all of them and must keep
+ * them.
+ */
 static size_t written(size_t block)
 {
 	return (block * mem.block + mem.block / 2) / page_size;
@@ -241,7 +244,7 @@ static void see_cow(bool done)
 	quit(1);
 }
 
-/* The same, when the other is gone: what is left may be taken over. */
+/* The same after the other process has exited: pages may be reused. */
 static void before_reuse(void)
 {
 	before_cow();
@@ -308,8 +311,8 @@ static long do_move(void)
 }
 
 /*
- * Where mremap() cannot split the region that it has emptied, it leaves it there,
- * and says that it has moved the pages: so do all kernels.
+ * When mremap() cannot split the region that it has emptied, it leaves it and
+ * still reports success. Every kernel does this.
  */
 static bool is_gone_or_new(size_t page)
 {
@@ -410,7 +413,7 @@ static const struct operation {
 	{ "munmap of a part", before_fork, do_unmap, see_unmap, ON_ALL },
 };
 
-/* Four pages of the order (two of the largest), of which nothing is there yet. */
+/* Map four pages of the order (two of the largest), not yet faulted in. */
 static void set_up(const struct operation *op, long arg)
 {
 	int prot = RW, flags = MAP_SHARED;
@@ -460,7 +463,7 @@ static void test_fail(long arg)
 	need_injection();
 	need_peers(8);
 	become_zygote();
-	/* beyond the first ones they are the pages of a loop, all alike */
+	/* after the first ones, allocations repeat in a loop: try fewer of them */
 	for (nth = 1; nth < 2000 && injected; nth += quick && nth > 24 ? nth / 8 : 1) {
 		set_up(op, arg);
 		arm(nth);

@@ -18,7 +18,7 @@ static void test_file_read(long arg)
 	touch_blocks(mem.base, mem.len, mem.order);
 	asked = vm_event("order_asked") - asked;
 	got = vm_event(name) - got;
-	/* faults map 64 kB around them of what there is: more than a small block */
+	/* fault-around maps up to 64 kB, which is more than a small block */
 	if (mem.block < 65536)
 		must(asked && asked <= (long)nr_pages(), "vmstat: %ld asked", asked);
 	else
@@ -29,7 +29,10 @@ static void test_file_read(long arg)
 	must_map(mem.base, mem.len, mem.order);
 }
 
-/* Backwards, with no readahead but the block's own, and after all is dropped. */
+/*
+ * Read backwards without readahead beyond the block, and again after dropping all
+ * pages.
+ */
 static void test_file_random(long arg)
 {
 	map_file(arg, PROT_READ, MAP_PRIVATE);
@@ -55,7 +58,7 @@ static void test_file_random(long arg)
 	check_file(mem.base, nr_pages());
 }
 
-/* Shared memory of tmpfs that is written: one fault a block. */
+/* Write shared memory of tmpfs: one fault per block. */
 static void test_file_write(long arg)
 {
 	static char page[65536];
@@ -95,7 +98,7 @@ static void test_shared_anon(long arg)
 	must_map(mem.base, mem.len, mem.order);
 }
 
-/* A page that is in the cache is used as it is, and smaller ones around it. */
+/* A page in the cache is used as it is, with smaller ones around it. */
 static void test_file_late(long arg)
 {
 	static char page[65536];
@@ -126,14 +129,14 @@ static void test_file_late(long arg)
 	must_map(mem.base, mem.block, mem.order);
 	must_map(mem.base + 2 * mem.block, mem.block, mem.order);
 	must_map_at_most(mem.base + mem.block, mem.block, mem.order ? mem.order - 1 : 0);
-	/* what is before it fits a page of half the order */
+	/* a page of half the block fits before it */
 	if (mem.order > 2)
 		must(mapped_order(mem.base + mem.block) == mem.order - 1,
 		     "the first half of the block is of order %d",
 		     mapped_order(mem.base + mem.block));
 }
 
-/* Behind the last page is nothing, and no large page reaches there. */
+/* No large page reaches beyond the end of the file. */
 static void test_file_end(long arg)
 {
 	size_t pages, more = 100;
@@ -165,7 +168,7 @@ static void test_file_askew(long arg)
 	check_file(mem.base, nr_pages());
 	must_map_whole(mem.base, mem.len, 0);
 	must_call(munmap(mem.base, mem.len));
-	/* but one of half the order does where they differ by that */
+	/* a page of half the block fits where they differ by half a block */
 	if (mem.order < 3)
 		return;
 	if (file_fs == TMPFS)
@@ -179,7 +182,7 @@ static void test_file_askew(long arg)
 		     mapped_order(mem.base + off));
 }
 
-/* A part of a file: what is in the region, and no page of what is not. */
+/* Map a part of a file: large pages stay within the region. */
 static void test_file_part(long arg)
 {
 	size_t block, first;
@@ -206,7 +209,7 @@ static long child_cow(long page, long tag)
 	return 0;
 }
 
-/* A private write copies one page; the file and the others see nothing of it. */
+/* A private write copies one page; the file and other processes do not see it. */
 static void test_file_cow(long arg)
 {
 	static char page[65536];
@@ -245,7 +248,7 @@ static long child_file(long unused, long unused2)
 	return 0;
 }
 
-/* Children see the file, and what others write to it, in pages of the order. */
+/* Children see the file and others' writes in pages of the order. */
 static void test_file_fork(long arg)
 {
 	map_file(arg, file_prot(arg), MAP_SHARED);
@@ -331,7 +334,7 @@ static void test_file_unmap(long arg)
 		must_map(mem.base + mem.block, mem.block, mem.order);
 }
 
-/* Truncated in the middle of a large page, and made longer again. */
+/* Truncate in the middle of a large page, and extend again. */
 static void test_file_truncate(long arg)
 {
 	size_t cut;
@@ -390,7 +393,7 @@ static void test_file_punch(long arg)
 	check_file(mem.base, nr_pages());
 }
 
-/* Reclaim drops and swaps out; what comes again is what it was. */
+/* Reclaim drops or swaps out pages; their content must come back. */
 static void test_file_pressure(long arg)
 {
 	need_orders();
@@ -409,11 +412,14 @@ static void test_file_pressure(long arg)
 	must_have(mem.base, mem.order, mem.policy);
 }
 
-/* A cgroup that has no room for the block: smaller pages, and no wait for ever. */
+/* A cgroup without room for a block gets smaller pages, and no endless wait. */
 static void test_file_limit(long arg)
 {
 	need_orders();
-	/* the image lies in a file of tmpfs: whose pages are not the group's */
+	/*
+	 * map before entering the cgroup: the image's tmpfs pages are charged
+	 * elsewhere
+	 */
 	map_file(arg, file_prot(arg), MAP_SHARED);
 	need_cgroup();
 	need_swap();
@@ -455,7 +461,7 @@ static long child_race(long how, long seconds)
 	return 0;
 }
 
-/* Others truncate, punch, write and drop while it is read and written. */
+/* Other processes truncate, punch, write and drop while this one reads and writes. */
 static void test_file_race(long arg)
 {
 	int seconds = quick ? 1 : 3;
@@ -485,7 +491,7 @@ static void test_file_race(long arg)
 		}
 		if (rand_r(&seed) % 4 == 0)
 			must_call(madvise(page_at(at), page_size, MADV_DONTNEED));
-		/* a byte that nobody looks at */
+		/* a byte that no check reads */
 		if (file_fs == TMPFS)
 			probe_write(page_at(at) + page_size - 1);
 	}
@@ -515,7 +521,7 @@ static void test_file_others(long arg)
 	must(!huge_mapped(mem.base), "a page larger than the region's is mapped as one");
 }
 
-/* A file system without large folios: base pages, counted. */
+/* A file system without large folios gives base pages, and counts them. */
 static void test_file_small(long arg)
 {
 	long fell_back;
@@ -545,7 +551,7 @@ static void test_file_default(long arg)
 	must_have_none(p);
 	p = map_at(arena(1), page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must_have(p, order, policy);
-	/* placed where pages of the order fit */
+	/* mmap must place it where pages of the order fit */
 	for (int i = 0; i < 3; i++) {
 		p = mmap(NULL, mem.len, PROT_READ, MAP_PRIVATE, file_fd, 0);
 		must(p != MAP_FAILED, "mmap: %s", strerror(errno));

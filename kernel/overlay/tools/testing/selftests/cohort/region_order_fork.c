@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * A page size for each region, and processes that have the memory in common.
- */
+/* A page size for each region, after a fork. */
 #include "region_order/matrix.h"
 
 #include <sys/uio.h>
@@ -17,7 +15,7 @@ static long child_fill(long shift, long unused)
 	return 0;
 }
 
-/* How many tables of entries map the memory; a page of 2 MB has none to share. */
+/* The last-level tables that map the memory; 2 MB pages have none. */
 static long tables(void)
 {
 	if (!sharing_possible() || mem.order == pmd_order())
@@ -32,9 +30,9 @@ static long child_forget(long unused, long unused2)
 }
 
 /*
- * Does the first child share all tables of the memory? A second one, forked from
- * the same, forgets the memory, and shares as many tables less. What other
- * memory has is the same before and after: both have looked at everything.
+ * Check that the first child shares all tables of the memory: a second child
+ * unmaps it, and its number of shared tables must fall by as many. Both have read
+ * all memory before, so that nothing else changes.
  */
 static long must_share_tables(void)
 {
@@ -52,7 +50,7 @@ static long must_share_tables(void)
 	return shared_tables(pid_of(1));
 }
 
-/* The child has written to so many of them: it shares at least as many less. */
+/* The child has written to nr tables: it must share at least that many fewer. */
 static void must_have_left(long before, long nr)
 {
 	long after = shared_tables(pid_of(1));
@@ -61,7 +59,7 @@ static void must_have_left(long before, long nr)
 	     before);
 }
 
-/* The child writes all, the parent goes on with what it has. */
+/* The child writes all pages, then the parent writes its own. */
 static void test_fork(long arg)
 {
 	long reused, shared;
@@ -138,7 +136,7 @@ static void test_generations(long arg)
 	ask(1, child_write_one, 3, 0);
 	spawn_from(1, 2);
 	ask(2, grandchild_check, 0, 0);
-	/* the one in the middle goes first */
+	/* the middle generation exits first */
 	quit(1);
 	sees(page_is(page_at(3), TAG(3)), "the first generation's page");
 	fill(500);
@@ -156,7 +154,6 @@ static long child_splice(long page, long unused)
 	return 0;
 }
 
-/* A page lent to a pipe by a child that is gone is not written by the parent. */
 /* where nothing was when the zygote forked */
 static void must_be_zero(void)
 {
@@ -177,7 +174,7 @@ static long child_write_all(long shift, long unused)
 	return 0;
 }
 
-/* Large pages that a table of entries maps, as it is after a part was protected. */
+/* Large pages that a last-level table maps, as after mprotect() of a part. */
 static void test_cow_split(long arg)
 {
 	map_mem(arg);
@@ -199,8 +196,8 @@ static void test_cow_split(long arg)
 }
 
 /*
- * A read may bring pages where nothing was. They are the reader's, and gone with
- * it, so that nobody else's table may hold them.
+ * With an order a read fault may allocate pages. They belong to the reader and
+ * are freed with it, so no shared table may hold them.
  */
 static void test_fork_read(long arg)
 {
@@ -227,6 +224,7 @@ static void test_fork_read(long arg)
 	ask(3, child_read_rest, 0, 0);
 }
 
+/* A page lent to a pipe by a child that is gone is not written by the parent. */
 static void test_lent(long arg)
 {
 	char *buf = map_at(arena(1), page_size, RW, ANONYMOUS, -1, 0);
@@ -252,7 +250,7 @@ static const struct question questions[] = {
 	  .guards = INVARIANT(2) | REGION_ORDER },
 	{ "Pages that were read first after a fork", test_fork_read, true,
 	  .guards = INVARIANT(6) | REGION_ORDER },
-	{ "Two generations, of which the first goes first", test_generations, true,
+	{ "Two generations, the first of which exits first", test_generations, true,
 	  .guards = INVARIANT(2) | REGION_ORDER },
 	{ "A page lent to a pipe is not written by others", test_lent, true,
 	  .guards = INVARIANT(2) | REGION_ORDER },

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page size for each region when memory is fragmented: who waits for a page gets
- * one, and the wait ends. These cases fill the memory of the machine page by page.
+ * A page size for each region when memory is fragmented: a fault with WAIT gets
+ * its page, and the wait can be ended. These cases fill the memory of the machine
+ * page by page.
  */
 #include "region_order/matrix.h"
 
@@ -10,7 +11,7 @@
 
 /* --- fragmented memory --------------------------------------------------- */
 
-/* blocks of an order or more that the buddy allocator has */
+/* count free blocks of at least this order */
 static long free_blocks(int order)
 {
 	FILE *file = fopen("/proc/buddyinfo", "re");
@@ -37,7 +38,7 @@ static long free_blocks(int order)
 	return sum;
 }
 
-/* Take all blocks of an order that there still are. */
+/* Allocate all free blocks of an order. */
 static void eat_blocks(int order)
 {
 	size_t len = (size_t)256 << 20;
@@ -59,7 +60,7 @@ static long mem_kb(const char *key)
 	return strtol(p + strlen(key), NULL, 10);
 }
 
-/* Base pages all over the memory, of which every second one is given back. */
+/* Fill the memory with base pages and free every second one. */
 static void fragment(int order)
 {
 	size_t size, len, used = 0;
@@ -105,7 +106,7 @@ static long child_waits(long unused, long unused2)
 	return 0;
 }
 
-/* A system call may hold locks that others need: it takes what there is. */
+/* A fault in a system call must not wait: the call may hold locks. */
 static long child_reads(long unused, long unused2)
 {
 	int fd = open("/dev/zero", O_RDONLY);
@@ -122,8 +123,8 @@ static void on_alarm(int sig)
 }
 
 /*
- * Take those too that are there when what is in them has been moved, until one
- * does not come for a while. Compaction for others is to leave them alone.
+ * Also allocate blocks that compaction can empty, until one takes too long. Lock
+ * them, so that compaction for others leaves them alone.
  */
 static void eat_movable_blocks(int order)
 {
@@ -153,8 +154,8 @@ static void eat_movable_blocks(int order)
 static int odd[PIPES][2], even[PIPES][2];
 
 /*
- * Single pages of the kernel's, which nobody can move, all over the memory:
- * those of pipes, in turn from one that is emptied and from one that is not.
+ * Fill the memory with unmovable pages of pipes, alternating between pipes that
+ * are emptied afterwards and pipes that are not.
  */
 static void fragment_for_good(int order)
 {
@@ -198,9 +199,9 @@ static void release_pipes(void)
 }
 
 /*
- * Change the policy of a peer's memory again and again, while a fault of its
- * waits there: that takes the locks that the fault has while it tries. If it kept
- * them while it waits, this would come in between two tries at best.
+ * Change the policy of a peer's region repeatedly while a fault waits in it. Each
+ * change needs the locks of the fault's tries. If the fault kept them while it
+ * waits, a change would succeed at most once per try.
  */
 static void must_get_locks(int who)
 {
@@ -212,7 +213,7 @@ static void must_get_locks(int who)
 	must(fd >= 0, "pidfd_open: %s", strerror(errno));
 	for (waited = vm_event("order_waited"); tries < 10 && now() < end;
 	     tries = vm_event("order_waited") - waited)
-		/* an even number: it ends as it began */
+		/* an even number, so that the policy ends as it began */
 		for (int i = 0; i < 4; i++, calls++) {
 			int what = advice(mem.order, calls % 2 ? WAIT : WAIT | COPY);
 
@@ -225,7 +226,7 @@ static void must_get_locks(int who)
 	must(calls >= 10 * tries, "the region was changed %ld times in %ld tries", calls, tries);
 }
 
-/* Memory in single pages that cannot be moved: signals end the wait. */
+/* Unmovable fragmented memory: signals end the wait. */
 static void test_wait_ends(long arg)
 {
 	double start;
@@ -238,7 +239,7 @@ static void test_wait_ends(long arg)
 	mem.len = 2 * mem.block;
 	mem.base = map_at(arena(2), mem.len, RW, ANONYMOUS, -1, 0);
 	must(!set_order(mem.base, mem.len, mem.order, WAIT), "the order is refused");
-	/* what the children need is there before memory is short */
+	/* fork the children before memory is short */
 	for (int who = 1; who <= 3; who++)
 		spawn(who);
 	fragment_for_good(mem.order);
@@ -250,14 +251,14 @@ static void test_wait_ends(long arg)
 		skip("a page of order %ld was there after all", board->word[3]);
 	must(vm_event("order_waited") >= waited + 5, "the fault does not wait");
 
-	/* a handler runs, and the wait goes on */
+	/* a signal handler runs, and the wait goes on */
 	kill(board->word[1], SIGUSR1);
 	waited = vm_event("order_waited");
 	for (int i = 0; i < 500 && vm_event("order_waited") < waited + 5; i++)
 		usleep(20000);
 	must(vm_event("order_waited") >= waited + 5, "the fault does not wait any more");
 
-	/* others of its kind are not held up: its locks are free */
+	/* the waiting fault holds no locks */
 	must_get_locks(1);
 
 	tell(3, child_reads, 0, 0);
@@ -266,14 +267,14 @@ static void test_wait_ends(long arg)
 	must(board->word[4] == (long)page_size, "a system call waits");
 	answer(3);
 
-	/* and a fatal signal ends it */
+	/* a fatal signal ends the wait */
 	start = now();
 	tell(2, child_waits, 0, 0);
 	usleep(200000);
 	kill_peer(2);
 	must(now() - start < 20, "it took %d seconds to die", (int)(now() - start));
 
-	/* as does memory */
+	/* free memory ends the wait */
 	release_pipes();
 	compact();
 	answer(1);
@@ -281,7 +282,7 @@ static void test_wait_ends(long arg)
 	must(board->word[3] == mem.order, "a page of order %ld came", board->word[3]);
 }
 
-/* Memory in single pages that can be moved: who waits gets what it asks for. */
+/* Movable fragmented memory: a fault with WAIT gets its page. */
 static void test_fragmented(long arg)
 {
 	long before, fell_back;
@@ -300,8 +301,8 @@ static void test_fragmented(long arg)
 	fragment(mem.order);
 	before = vm_event("order_fell_back");
 	/*
-	 * Who waits looks at once: compaction for the next block may split this one,
-	 * as in mainline, and what is reclaimed of it leaves no room for another.
+	 * With WAIT check each block at once: compaction for the next block may
+	 * split it, as in mainline, and reclaim may take parts of it.
 	 */
 	if (mem.policy & WAIT)
 		touch_blocks(mem.base, mem.len, mem.order);
@@ -329,8 +330,8 @@ static long child_waits_for_file(long unused, long unused2)
 }
 
 /*
- * A fault that waits is one miss, however often it is tried: who maps the file
- * without an order goes on to have read-around.
+ * A fault that waits counts as one miss however often it is retried, so that a
+ * mapping of the file without an order keeps its read-around.
  */
 static void test_file_wait_misses(long arg)
 {
@@ -358,7 +359,7 @@ static void test_file_wait_misses(long arg)
 		skip("a page of order %ld was there after all", board->word[3] - 1);
 	must(vm_event("order_waited") >= waited + many, "the fault does not wait");
 	touch(none + far);
-	/* what is read around it has not to be there at once */
+	/* read-around may complete later */
 	for (int i = 0; i < 100 && !(there & 1); i++) {
 		must_call(mincore(none + far + page_size, page_size, &there));
 		usleep(20000);
@@ -374,17 +375,17 @@ static void test_file_wait_misses(long arg)
 
 /* These fill the machine's memory page by page: only without -q. */
 static const struct test_case slow[] = {
-	{ "Fragmented memory: order 9 now, or not", test_fragmented, ARG(9, 0),
+	{ "Fragmented memory: order 9 if it is free", test_fragmented, ARG(9, 0),
 	  .guards = REGION_ORDER },
 	{ "Fragmented memory: order 9 is waited for", test_fragmented, ARG(9, WAIT),
 	  .guards = REGION_ORDER },
 	{ "Fragmented memory: order 4 is waited for", test_fragmented, ARG(4, WAIT),
 	  .guards = REGION_ORDER },
-	{ "Fragmented memory: a file of order 9 now, or not", test_fragmented,
+	{ "Fragmented memory: a file of order 9 if it is free", test_fragmented,
 	  ON(ARG(9, 0), TMPFS), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of order 9 is waited for", test_fragmented,
 	  ON(ARG(9, WAIT), TMPFS), .guards = REGION_ORDER },
-	{ "Fragmented memory: a file of erofs of order 9, now or not", test_fragmented,
+	{ "Fragmented memory: a file of erofs of order 9 if it is free", test_fragmented,
 	  ON(ARG(9, 0), IMAGE), .guards = REGION_ORDER },
 	{ "Fragmented memory: a file of erofs of order 9 is waited for", test_fragmented,
 	  ON(ARG(9, WAIT), IMAGE), .guards = REGION_ORDER },
@@ -392,8 +393,8 @@ static const struct test_case slow[] = {
 	  ON(ARG(4, WAIT), IMAGE), .guards = REGION_ORDER },
 	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT),
 	  .guards = REGION_ORDER },
-	{ "A wait for a file is one miss", test_file_wait_misses, ON(ARG(9, WAIT), IMAGE),
-	  .guards = REGION_ORDER },
+	{ "A fault that waits for a file counts as one miss", test_file_wait_misses, ON(ARG(9,
+	  WAIT), IMAGE), .guards = REGION_ORDER },
 };
 
 int main(int argc, char **argv)

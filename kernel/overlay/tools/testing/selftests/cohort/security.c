@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who gets a table, and who does not: only fork hands one on. Processes outside,
- * of another user, in another namespace or in another program have none but what
- * they were forked with, and see what stock Linux shows them.
+ * Privilege: a process gets shared tables only by fork. A process outside the
+ * cohort, of another user, in another namespace or after exec shares none, and
+ * sees what stock Linux shows it.
  */
 #include "common.h"
 
@@ -30,7 +30,7 @@ static void need_root(void)
 
 enum { BASE, LEN, PROT, FLAGS, PID, FD };	/* words on the board */
 
-/* the same file at the same address with the same rights, but no kinship */
+/* map the same file at the same address with the same rights, unrelated by fork */
 static long map_same(long a, long b)
 {
 	char path[64];
@@ -45,7 +45,7 @@ static long map_same(long a, long b)
 	return 0;
 }
 
-/* how many faults it takes to read every page */
+/* count the faults of reading every page */
 static long faults_to_read(long a, long b)
 {
 	long before = minor_faults();
@@ -67,7 +67,7 @@ static void test_outsider(long arg)
 	long tables, inside, faults;
 
 	need_peers(8);
-	/* a child of one that is no zygote, and from before there was the memory */
+	/* fork it before the memory and before this process is a zygote */
 	spawn(1);
 	area_make(&area, ARG_KIND(arg));
 	board->word[BASE] = (long)p->addr;
@@ -83,7 +83,7 @@ static void test_outsider(long arg)
 		model_init(&board->model[i], &area);
 		ask(i, nothing, 0, 0);
 	}
-	/* what is private was written by the zygote alone */
+	/* only the zygote wrote the private parts */
 	for (int i = 0; i < board->model[1].n; i++)
 		board->model[1].want[i].tag = area.spot[i].file_tag;
 	ask(2, spots_touch, (long)&area, 0);
@@ -152,13 +152,13 @@ static long become(long way, long pid)
 	}
 }
 
-/* these are entered by the children of who asks for them */
+/* the caller's children enter these, not the caller */
 static bool for_children(long way)
 {
 	return way == PID_NS || way == TIME_NS;
 }
 
-/* this program, opened before anybody lost the right to */
+/* this program, opened while we still have the right to */
 static int self_fd = -1;
 
 #define REPORT		"--report"
@@ -168,7 +168,7 @@ static int self_fd = -1;
 #define HAS_CAP		0x08
 #define FLAGS		0x07
 
-/* What is left when we are started anew: the exit status. */
+/* With REPORT as an argument the program reports its state in its exit status. */
 static int report(void)
 {
 	int status = RAN, flags = prctl(PR_GET_COHORT, 0, 0, 0, 0);
@@ -190,7 +190,7 @@ static int report(void)
 	return status;
 }
 
-/* fork, start this program or another copy of it; what it reports */
+/* fork and exec this program or a copy of it; return its report */
 static long exec_report(long fd, long unused)
 {
 	char *const argv[] = { "report", REPORT, NULL };
@@ -223,8 +223,8 @@ static void skip_without(long way, long err)
 }
 
 /*
- * Does a process share tables, other than with its own children? Also the one
- * above the tables, where a gigabyte of shared memory has nothing beside it.
+ * Check whether a process shares tables other than with its own children, PMD
+ * tables included.
  */
 static void expect_tables(int who, bool wanted, const char *what)
 {
@@ -244,7 +244,7 @@ static void expect_tables(int who, bool wanted, const char *what)
 
 static struct area alone;
 
-/* A table far above the others, behind entries of the topmost table that are empty. */
+/* A table far above the others, after empty entries of the topmost table. */
 #define FAR	((char *)0x300000000000)
 
 static void make_areas(void)
@@ -259,7 +259,7 @@ static void make_areas(void)
 	page_fill(p, 99);
 }
 
-/* the zygote's children share, and may keep it, or not, when they become others */
+/* become a zygote whose children keep or lose sharing when they change identity */
 static void zygote(bool keep)
 {
 	if (cohort_mode == MODE_STOCK)
@@ -281,7 +281,7 @@ static void test_becoming(long arg)
 	for (int i = 1; i <= 2; i++)
 		spawn(i);
 	if (way == JOIN_NS) {
-		/* somebody to follow */
+		/* a process whose namespace peer 1 joins */
 		spawn(5);
 		skip_without(way, ask(5, become, MOUNT_NS, 0));
 	}
@@ -352,7 +352,7 @@ static void test_cloned(long arg)
 		__atomic_store_n(&board->word[0], 1, __ATOMIC_SEQ_CST);
 		while (!__atomic_load_n(&board->word[1], __ATOMIC_SEQ_CST))
 			usleep(1000);
-		/* the private ones are as they were, whatever others have written since */
+		/* private pages are as forked, whatever others have written since */
 		for (int i = 0; i < area.nspots; i++) {
 			const struct spot *s = &area.spot[i];
 
@@ -397,7 +397,7 @@ static int file_caps(int fd)
 	return syscall(__NR_fsetxattr, fd, "security.capability", &caps, sizeof(caps), 0);
 }
 
-/* a copy of this program that gives rights; open for reading */
+/* make a copy of this program that raises privileges; returns a file to execute */
 static int privileged_copy(enum raise raise)
 {
 	static const char * const dirs[] = { "/var/tmp", "/tmp", "/dev/shm", "/run", "." };
@@ -456,7 +456,7 @@ static void test_privileged(long raise)
 		skip("capabilities of files are not heeded here");
 	must(!(status & FLAGS), "who starts a privileged program makes it a zygote (flags %ld)",
 	     status & FLAGS);
-	/* and this is no matter of the flags being lost on the way there */
+	/* the flags were not lost before the exec */
 	must(ask(1, get_flags, 0, 0) == wanted, "the caller's own flags changed");
 	must((ask(1, exec_report, ordinary, 0) & FLAGS) == wanted,
 	     "an ordinary program lost the flags");
@@ -464,7 +464,7 @@ static void test_privileged(long raise)
 
 /* --- what the unprivileged may -------------------------------------------- */
 
-/* what is said of a process, or for 0 the switch of all */
+/* open /proc/PID/cohort for writing, or with 0 the global switch */
 static long open_for_writing(long pid, long unused)
 {
 	char path[64];
@@ -511,7 +511,7 @@ static void test_unprivileged(long arg)
 	model_scribble_all(5);
 	model_check_all(5);
 
-	/* there is no other way in */
+	/* no other interface opts a process in */
 	must(ask(1, open_for_writing, pid_of(2), 0) == -EACCES,
 	     "what /proc says of another process can be written");
 	must(ask(1, open_for_writing, 0, 0) == -EACCES, "the unprivileged can switch sharing");
@@ -540,7 +540,7 @@ static long slabs_charged(void)
 	return strtol(p + 20, NULL, 10);
 }
 
-/* Who forks often uses the kernel's memory: it is charged like other memory. */
+/* The records of table users are charged to the memory cgroup of the forking process. */
 static void test_charged(long arg)
 {
 	/* a record has two list heads and three pointers at least */
@@ -623,7 +623,7 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) | PRIVILEGE },
 	{ "Who keeps what it may: a child forked into a mount namespace", test_cloned,
 	  NR_WAYS + MOUNT_NS, .guards = PRIVILEGE },
-	{ "An ordinary program keeps the flags that it shall keep", test_privileged, NO_RAISE,
+	{ "An ordinary program keeps its caller's flags", test_privileged, NO_RAISE,
 	  .guards = PRIVILEGE },
 	{ "A set-user-ID program is no zygote by its caller's wish", test_privileged, SET_USER,
 	  .guards = PRIVILEGE },
@@ -633,7 +633,7 @@ static const struct test_case cases[] = {
 	  FILE_CAPS, .guards = PRIVILEGE },
 	{ "The unprivileged opt in their own children and nobody else", test_unprivileged,
 	  .guards = PRIVILEGE },
-	{ "What is kept of who shares what is charged to the memory cgroup", test_charged,
+	{ "Records of the users of tables are charged to the memory cgroup", test_charged,
 	  .guards = INVARIANT(14) },
 };
 
@@ -641,7 +641,10 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], REPORT))
 		return report();
-	/* once in thirty runs a table was left shared with another user */
+	/*
+	 * a failure once in thirty runs was a real one: a table shared with
+	 * another user
+	 */
 	all_fatal = true;
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 }

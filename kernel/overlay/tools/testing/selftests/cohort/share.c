@@ -40,7 +40,7 @@ static void test_visibility(long arg)
 	model_scribble_all(4);
 	model_check_all(4);
 
-	/* and one at a time they go */
+	/* they exit one at a time */
 	for (int i = 1; i <= 3; i++) {
 		quit(i);
 		board->model[i].n = 0;
@@ -56,7 +56,7 @@ static void test_child_first(long arg)
 	spawn(2);
 	for (int i = 0; i <= 2; i++)
 		model_init(&board->model[i], &area);
-	/* nobody has looked at anything when the child writes */
+	/* no process has read anything when the child writes */
 	ask(1, model_scribble, 1, 3);
 	model_check_all(3);
 	/* a child of the writer, with the table that is its own by now */
@@ -101,7 +101,7 @@ static void test_parent_exits(long arg)
 	model_check_all(5);
 	ask(2, model_scribble, 2, 5);
 	model_check_all(5);
-	/* a violent end is an end too */
+	/* SIGKILL instead of an orderly exit */
 	kill_peer(2);
 	board->model[2].n = 0;
 	model_check_all(5);
@@ -109,7 +109,7 @@ static void test_parent_exits(long arg)
 	model_check_all(5);
 	quit(3);
 	board->model[3].n = 0;
-	/* the last one has it all to itself: it can write, and fork again */
+	/* the last user owns the table: it can write, and fork again */
 	model_check_all(5);
 	spawn_from(4, 5);
 	board->model[5] = board->model[4];
@@ -153,7 +153,7 @@ static void test_generations(long arg)
 		struct model *m = &board->model[1];
 
 		model_init(m, &area);
-		/* model 1 is whoever lives now; its pid changes */
+		/* model 1 belongs to the living generation */
 		if (i > 1) {
 			for (int j = 0; j < m->n; j++)
 				m->want[j].tag = board->word[j];
@@ -183,7 +183,7 @@ static void test_many(long arg)
 	if (sharing_possible())
 		must(shared_tables(pid_of(n)) >= area.tables, "child %d shares %ld tables", n,
 		     shared_tables(pid_of(n)));
-	/* the shared pages that the writers change are theirs alone to check */
+	/* only writers check the shared pages */
 	for (int j = 0; j < area.nspots; j++)
 		if (area.part[area.spot[j].part].shared)
 			written++;
@@ -194,7 +194,7 @@ static void test_many(long arg)
 				board->model[2].want[j--] =
 					board->model[2].want[--board->model[2].n];
 	}
-	/* every second one writes; every third one dies; the rest looks again */
+	/* every second peer writes; every third is killed; the rest checks again */
 	for (int i = 1; i <= n; i += 2) {
 		model_init(&board->model[1], &area);
 		ask(i, model_scribble, 1, 2);
@@ -212,7 +212,7 @@ static void test_many(long arg)
 
 /* --- one read fault serves all -------------------------------------------- */
 
-static char *fresh_page;	/* far from what anybody touched */
+static char *fresh_page;	/* far from all touched pages */
 
 static long read_fresh(long index, long unused)
 {
@@ -271,7 +271,7 @@ static void test_fill(long arg)
 	ask(3, read_fresh, pages / 2, 0);
 	read_fresh(pages / 2, 0);
 
-	/* one that writes its private page has left the others */
+	/* a process that writes its private page has left the table */
 	if (writable && !shared) {
 		for (int i = 1; i <= 2; i++) {
 			struct want *w = &board->model[i].want[0];
@@ -305,7 +305,7 @@ static void test_zero_page(long arg)
 		m->want[0] = (struct want){ .addr = base, .tag = 1, .acc = WRITE };
 		m->want[1] = (struct want){ .addr = base + 7 * page_size, .acc = WRITE };
 	}
-	/* all read the page that none has, then one after another writes it */
+	/* all read the untouched page, then each writes it in turn */
 	model_check_all(3);
 	for (int i = 2; i >= 0; i--) {
 		ask(i, model_scribble, i, 3);
@@ -318,7 +318,7 @@ static void test_file_write(long arg)
 	char *page = aligned_alloc(page_size, page_size);
 	enum kind kind = arg;
 
-	/* write(2) to a file reaches all who have the file's page mapped */
+	/* write(2) to a file is seen by all that map the file's page */
 	area_make(&area, kind);
 	become_zygote();
 	for (int i = 0; i <= 2; i++) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What is never shared at fork, and memory with a page here and there.
- */
+/* Regions that are never shared at fork, and sparse memory of terabytes. */
 #include "common.h"
 #include "lib/uffd.h"
 
@@ -238,7 +236,7 @@ static long huge_pages_right(long tag, long new)
 	return 0;
 }
 
-/* Sixteen terabytes of shared memory in which next to nothing is ever touched. */
+/* Sixteen terabytes of shared memory with two touched pages. */
 static void test_sparse(long arg)
 {
 	char *p = mmap(HUGE, 32 * SLOT, PROT_READ | PROT_WRITE,

@@ -16,7 +16,7 @@ static bool none_present(int from, int to)
 	return true;
 }
 
-/* A shared table is seen through this one; without sharing each sees his own. */
+/* Let ksmd scan a shared table through one process; without sharing, scan all. */
 static void merge_through(int who)
 {
 	if (sharing_possible())
@@ -26,8 +26,8 @@ static void merge_through(int who)
 }
 
 /*
- * Merged through a child, which then takes a table of its own. The pages are in
- * two tables: reclaim, and migration, must find both, and so must the child's end.
+ * Merge through a child, which then unshares. The pages are in two tables:
+ * reclaim, migration and the child's exit must find both.
  */
 static void two_tables(void)
 {
@@ -80,8 +80,8 @@ static void test_swap(long arg)
 }
 
 /*
- * Merged before the fork. The child is scanned first, then the parent again, and
- * the child exits: the parent's pages are found nevertheless.
+ * Merge before the fork, scan the child, then the parent again, and end the
+ * child: reclaim must still find the parent's pages.
  */
 static void test_child_first(long arg)
 {
@@ -133,8 +133,8 @@ static void test_migration(long arg)
 }
 
 /*
- * Merged in a copy that a child has taken along: those that go on to share the
- * table have the page too, and reclaim and migration must know.
+ * Merge in the copy of a child that has unshared: the users of the shared table
+ * map the page too, and reclaim and migration must find them.
  */
 static void merged_in_a_copy(void)
 {
@@ -144,7 +144,7 @@ static void merged_in_a_copy(void)
 	must(merged(1) == COPIES, "%d pages are merged", merged(1));
 }
 
-/* Where has another one the page that this one has there? */
+/* Find where another process maps the page that this one has here. */
 static int same_frame(int who, int other, int page)
 {
 	if (frame(other, page) == frame(who, page))
@@ -184,7 +184,7 @@ static void test_left(long arg)
 	must(moved, "no page was moved: the other table was not found");
 }
 
-/* all of the memory's pages, whoever else maps them; how many are there */
+/* move all pages, whoever else maps them; return how many arrived */
 static long move_area(long node, long unused)
 {
 	int nodes[PAGES], status[PAGES];
@@ -207,7 +207,7 @@ static long move_area(long node, long unused)
 	return n;
 }
 
-/* Leave the table as soon as a page of it is on its way: was there one? */
+/* Leave the table as soon as a page of it is being moved; return whether one was. */
 static long leave_moving(long page, long tag)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -226,9 +226,9 @@ static long leave_moving(long page, long tag)
 }
 
 /*
- * The child has a copy and merges; its own child shares the table still. Others of
- * the table leave while its pages are moved, and take along what is there then. If
- * pages are found through the grandchild those must be found as well.
+ * The child has unshared and merges; its own child still shares the old table.
+ * Other users leave that table while its pages are moved, with copies of the
+ * entries at that moment. Migration must find those copies too.
  */
 static void test_leave_moving(long arg)
 {
@@ -272,7 +272,7 @@ static long dies_early(long unused, long unused2)
 	return 0;
 }
 
-/* Who has the broken page is told; who has his own copy is not. */
+/* Processes that map the broken page get SIGBUS; one with its own copy does not. */
 static void test_poison(long arg)
 {
 	__u64 pfn;
@@ -316,7 +316,7 @@ static void be_told(int sig)
 	__atomic_store_n(&told, 1, __ATOMIC_RELAXED);
 }
 
-/* From here on this peer has what its parent has not, and a zygote's children. */
+/* Make this peer a zygote with pages that its parent does not have. */
 static long begin_family(long unused, long unused2)
 {
 	dies_late(0, 0);
@@ -326,7 +326,7 @@ static long begin_family(long unused, long unused2)
 	return 0;
 }
 
-/* An ancestor has other pages there, and no part in what his descendants share. */
+/* An ancestor with other pages at these addresses shares nothing with its descendants. */
 static void test_poison_ancestor(long arg)
 {
 	struct sigaction sa = { .sa_handler = be_told, .sa_flags = SA_RESTART };
@@ -378,11 +378,12 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(4) },
 	{ "Does migration find the table that one left before the merge?", test_left,
 	  .guards = INVARIANT(4) },
-	{ "May others leave it while its pages are moved?", test_leave_moving,
+	{ "Can others leave a table while its pages are moved?", test_leave_moving,
 	  .guards = INVARIANT(4) | INVARIANT(5) },
-	{ "Is nobody killed for a page that he does not have?", test_poison,
+	{ "Is a process left alone that does not have the broken page?", test_poison,
 	  .guards = INVARIANT(4) | INVARIANT(13) },
-	{ "Nor an ancestor who shares nothing?", test_poison_ancestor, .guards = INVARIANT(13) },
+	{ "Is an ancestor left alone that shares nothing?", test_poison_ancestor,
+	  .guards = INVARIANT(13) },
 };
 
 int main(int argc, char **argv)

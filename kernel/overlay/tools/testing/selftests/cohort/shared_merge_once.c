@@ -15,7 +15,7 @@ static void test_once(long arg)
 
 	start(SHARERS - 1);
 	all_share(0, SHARERS - 1);
-	vm_event("pgfault");	/* which writes what it reads into our memory */
+	vm_event("pgfault");	/* reading it writes to our memory, so do it before counting */
 	unshared = vm_event("cohort_ptp_unshared_fault") +
 		   vm_event("cohort_ptp_unshared_change");
 	scan();
@@ -30,7 +30,7 @@ static void test_once(long arg)
 	must(vm_event("cohort_ptp_unshared_fault") +
 	     vm_event("cohort_ptp_unshared_change") == unshared,
 	     "something was unshared");
-	/* what is in use, and what is saved, is counted once */
+	/* pages in use and pages saved are counted once per table */
 	must(ksm("pages_shared") == COPIES && ksm("pages_sharing") == COPIES,
 	     "%ld shared, %ld sharing", ksm("pages_shared"), ksm("pages_sharing"));
 	for (int i = 0; i < SHARERS; i++) {
@@ -45,7 +45,7 @@ static void test_write(long arg)
 {
 	start(SHARERS - 1);
 	scan();
-	/* one after the other; the rest goes on to share */
+	/* one after the other writes; the rest still shares */
 	for (int i = 1; i < SHARERS; i++) {
 		ask(i, write_page, i, own_tag(i, i));
 		for (int j = 0; j < SHARERS; j++) {
@@ -59,12 +59,12 @@ static void test_write(long arg)
 			must(one_table(0, i + 1), "a reader does not share");
 		}
 	}
-	/* the last one has the table for itself, and still must not write in place */
+	/* the last user of the table must still not write in place */
 	write_page(COPIES, 77);
 	intact(COPIES, 77);
 	for (int j = 1; j < SHARERS; j++)
 		ask(j, intact, j, own_tag(j, j));
-	/* alike again, it merges again: a table each now */
+	/* alike again, the pages merge again, now in separate tables */
 	for (int i = 1; i < SHARERS; i++)
 		ask(i, write_page, i, 1000 + i);
 	write_page(COPIES, 1000);
@@ -72,7 +72,7 @@ static void test_write(long arg)
 	must_be_merged(0, SHARERS - 1);
 }
 
-/* Merged before the fork, after it, and both. */
+/* Merge before the fork, after it, and both. */
 static void test_fork(long when)
 {
 	need_merging();
@@ -126,8 +126,8 @@ static void leave(int who, int how)
 }
 
 /*
- * In any order, each in another way. Who is left goes on to be merged: when the one
- * through which ksmd saw the table has gone, it sees it through another.
+ * Leave in any order, each process in another way. The others stay merged: when
+ * the user through which ksmd scanned has left, it scans through another.
  */
 static void test_leave(long order)
 {
@@ -192,7 +192,7 @@ static void test_unmerge(long how)
 			ask(i, intact, -1, 0);
 		}
 		must(!ksm("pages_shared") && !ksm("pages_sharing"), "still counted");
-		/* that has cost everybody a table */
+		/* each process has its own table now */
 		scan();
 		must_be_merged(0, 3);
 		return;
@@ -220,8 +220,8 @@ static long unmerge_failing(long nth, long unused)
 }
 
 /*
- * To end merging fails half-way and is undone, which makes all mergeable that may
- * be: what the parent has excepted as well, but in the child alone.
+ * A failed PR_SET_MEMORY_MERGE=0 is undone, which makes all possible regions
+ * mergeable, also those that the parent excepted, but in the child alone.
  */
 static void test_unmerge_fails(long arg)
 {
@@ -260,12 +260,12 @@ static void test_unmerge_fails(long arg)
 		ask(i, intact, -1, 0);
 }
 
-/* Who is not to be merged (any more) is not, though nothing was merged yet. */
+/* An unmergeable process is not merged, also if the table was mergeable before. */
 static void test_against_will(long how)
 {
 	need_merging();
 	make_area();
-	if (how != PROCESS)	/* or the child alone */
+	if (how != PROCESS)	/* for PROCESS the child alone becomes mergeable */
 		must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();
 	need_peers(8);
@@ -301,7 +301,7 @@ static long zeros(long from, long to)
 	return 0;
 }
 
-/* Pages of zeros are counted by each process: none is put into a shared table. */
+/* Each process counts its zero pages, so KSM puts none into a shared table. */
 static void test_zeros(long before)
 {
 	long was;
@@ -357,8 +357,8 @@ static long lend(long page, long unused)
 }
 
 /*
- * A page like one in the shared table cannot be merged for the moment. That must
- * not unshare anything, and when it can be it is.
+ * A page like one in the shared table cannot be merged while it is pinned. The
+ * attempt must unshare nothing; once unpinned, the page merges.
  */
 static void test_lent(long arg)
 {
@@ -368,7 +368,7 @@ static void test_lent(long arg)
 	must_call(pipe2(lent, O_CLOEXEC));
 	need_peers(8);
 	make_area();
-	/* the stranger comes first, in KSM's list as well */
+	/* the stranger is first, so that KSM scans it first */
 	spawn(1);
 	ask(1, write_page, 0, 4242);
 	must(!ask(1, advise, MADV_MERGEABLE, 0), "not mergeable");
@@ -398,7 +398,7 @@ static void test_lent(long arg)
 			ask(i, intact, 3, 4242);
 }
 
-/* ksmd has to do without memory, now and then, and must not leave a mess. */
+/* Allocations of ksmd fail now and then: it must leave no inconsistent state. */
 static void test_no_memory(long selective)
 {
 	static const char * const percent[] = { "2", "10", "30", "70" };
@@ -423,7 +423,7 @@ static void test_no_memory(long selective)
 				     "%s", path);
 			usleep(20000);
 			ask(who, intact, -1, 0);
-			/* and a page more that is like others in the next round */
+			/* write a page that is like others in the next round */
 			if (i % 7 == 0)
 				ask(who, write_page, i, 1000 + i);
 		}
@@ -436,7 +436,7 @@ static void test_no_memory(long selective)
 		must(!ksm("pages_shared") && !ksm("pages_sharing"),
 		     "%ld shared, %ld sharing", ksm("pages_shared"),
 		     ksm("pages_sharing"));
-		/* whoever shares next */
+		/* fork new sharers */
 		for (int i = 1; i <= 4; i++) {
 			quit(i);
 			spawn(i);
@@ -456,29 +456,32 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(2) | INVARIANT(3) },
 	{ "Do forks share what was merged before the fork?", test_fork, 1,
 	  .guards = INVARIANT(2) | INVARIANT(3) },
-	{ "May all leave, the first one first?", test_leave, 0, .guards = INVARIANT(5) },
-	{ "May all leave, the last one first?", test_leave, 1, .guards = INVARIANT(5) },
-	{ "May all leave in any order?", test_leave, 2, .guards = INVARIANT(5) },
-	{ "May all leave in another order?", test_leave, 4, .guards = INVARIANT(5) },
-	{ "Is one unmerged by advice, and nobody else?", test_unmerge, ADVICE,
+	{ "Can all processes leave, first to last?", test_leave, 0, .guards = INVARIANT(5) },
+	{ "Can all processes leave, last to first?", test_leave, 1, .guards = INVARIANT(5) },
+	{ "Can all processes leave in a mixed order?", test_leave, 2, .guards = INVARIANT(5) },
+	{ "Can all processes leave in another mixed order?", test_leave, 4, .guards = INVARIANT(5)
+	  },
+	{ "Does MADV_UNMERGEABLE unmerge one process alone?", test_unmerge, ADVICE,
 	  .guards = INVARIANT(1) },
-	{ "Is one unmerged by prctl, and nobody else?", test_unmerge, PROCESS,
+	{ "Does PR_SET_MEMORY_MERGE=0 unmerge one process alone?", test_unmerge, PROCESS,
 	  .guards = INVARIANT(1) },
-	{ "Is everybody unmerged?", test_unmerge, EVERYTHING, .guards = INVARIANT(1) },
-	{ "Is what is excepted left alone when to end merging fails?", test_unmerge_fails,
+	{ "Does KSM's run=2 unmerge all processes?", test_unmerge, EVERYTHING,
+	  .guards = INVARIANT(1) },
+	{ "Does a failed PR_SET_MEMORY_MERGE=0 leave excepted regions alone?", test_unmerge_fails,
 	  .guards = INVARIANT(1) | INVARIANT(8) },
-	{ "Is who may not be merged left alone?", test_against_will, ADVICE,
+	{ "Is an unmergeable process left alone?", test_against_will, ADVICE,
 	  .guards = INVARIANT(1) },
-	{ "Is one who may be merged alone in that?", test_against_will, PROCESS,
+	{ "Is a process that alone is mergeable merged alone?", test_against_will, PROCESS,
 	  .guards = INVARIANT(1) },
-	{ "Is one merged again who was unmergeable?", test_against_will, EVERYTHING,
+	{ "Is a process merged again that was unmergeable?", test_against_will, EVERYTHING,
 	  .guards = INVARIANT(1) },
 	{ "Are zero pages kept out of shared tables?", test_zeros, 0, .guards = INVARIANT(7) },
 	{ "Are tables with zero pages copied?", test_zeros, 1, .guards = INVARIANT(7) },
 	{ "Does a page that cannot be merged unshare nothing?", test_lent, .guards = POLICY },
 	{ "Is nothing left over when ksmd has no memory?", test_no_memory, 0,
 	  .guards = INVARIANT(8) },
-	{ "Nor with the selective policy?", test_no_memory, 1, .guards = INVARIANT(8) },
+	{ "Is nothing left over when ksmd has no memory, with the selective policy?",
+	  test_no_memory, 1, .guards = INVARIANT(8) },
 };
 
 int main(int argc, char **argv)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Merging in shared tables, while all who share it write, fork, unmerge and die.
- */
+/* Merging in shared tables while the users write, fork, unmerge and exit. */
 #include "shared_merge/merge.h"
 
 /* --- races ---------------------------------------------------------------- */
 
-/* Look at pages without a system call in between, so that nothing is flushed. */
+/* Read pages without system calls, so that nothing flushes the TLB. */
 static long stare(long until, long unused)
 {
 	long rounds = 0;
@@ -22,7 +20,7 @@ static long stare(long until, long unused)
 	return rounds;
 }
 
-/* Whatever ksmd has freed is somebody else's at once. */
+/* Reuse pages that ksmd frees at once. */
 static long churn(long until, long unused)
 {
 	const size_t len = 4 * table_size;
@@ -40,7 +38,7 @@ static long churn(long until, long unused)
 	return 0;
 }
 
-/* Does anybody go on to see a page that merging has replaced? */
+/* No process may still see a page that merging has replaced. */
 static void test_stale(long arg)
 {
 	double end = now() + race_seconds * 4;
@@ -82,7 +80,7 @@ static long compact(long until, long unused)
 	return 0;
 }
 
-/* What is there instead, and does it stay? */
+/* Check a page; on failure report its content, and whether it changes. */
 static void must_hold(const char *who, int page, unsigned int tag)
 {
 	char *p = memory + page * page_size;
@@ -101,8 +99,8 @@ static void must_hold(const char *who, int page, unsigned int tag)
 }
 
 /*
- * Each has its own notion of every page, and all change pages, fork, unmerge, page
- * out and die while ksmd goes through them.
+ * Each racer tracks its own content. All write, fork, unmerge, page out and exit
+ * while ksmd scans.
  */
 static long racer(long seed, long until)
 {
@@ -137,7 +135,7 @@ static long racer(long seed, long until)
 			if (pid < 0)
 				break;
 			if (!pid) {
-				/* one more who shares the table, for a while */
+				/* one more user of the table for a while */
 				for (int n = 0; n < 20; n++) {
 					int at = rand_r(&r) % PAGES;
 
@@ -173,7 +171,7 @@ static long racer(long seed, long until)
 			usleep(rand_r(&r) % 10000);
 			break;
 		default:
-			/* often what others have there too */
+			/* often content that others have too */
 			tag[i] = (unsigned int)seed * 1000 + 100000 + i;
 			if (rand_r(&r) % 4)
 				tag[i] = 1000 + rand_r(&r) % COPIES;
@@ -191,7 +189,7 @@ static long racer(long seed, long until)
 	return 0;
 }
 
-/* Who is killed before it has read what it is told leaves that to the next. */
+/* Wait until the racer has read its request: a killed peer would leave it to the next. */
 static void race(int who, long seed, long until)
 {
 	board->word[who] = 0;
@@ -260,11 +258,11 @@ static void test_race(long selective)
 }
 
 static const struct test_case cases[] = {
-	{ "Is what was replaced gone for two?", test_stale, 0, .guards = INVARIANT(4) },
-	{ "Is what was replaced gone for six?", test_stale, 1, .guards = INVARIANT(4) },
+	{ "Is a replaced page gone for two users?", test_stale, 0, .guards = INVARIANT(4) },
+	{ "Is a replaced page gone for six users?", test_stale, 1, .guards = INVARIANT(4) },
 	{ "Does memory stay right in races?", test_race, 0,
 	  .guards = INVARIANT(2) | INVARIANT(4) | INVARIANT(5) },
-	{ "Does memory stay right in races, selective?", test_race, 1,
+	{ "Does memory stay right in races, with the selective policy?", test_race, 1,
 	  .guards = INVARIANT(2) | INVARIANT(4) | INVARIANT(5) },
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Special memory and special ends: what drivers map, memory with a promise
- * (locked, secret, droppable), memory that breaks, and what is left of a
- * process in its core dump.
+ * Special memory: mappings of drivers, locked, secret, droppable and broken
+ * memory, and core dumps.
  */
 #include "common.h"
 
@@ -18,7 +17,7 @@
 
 static char *table;		/* its first address */
 
-/* a table with private memory at its beginning, and something special further on */
+/* map private memory at the begin of a table; special memory comes later in it */
 static void make_table(void)
 {
 	table = arena(1);
@@ -51,7 +50,7 @@ static long forget_table(long a, long b)
 	return 0;
 }
 
-/* Is the table shared with a new child? It forgets it, and another holds on. */
+/* Count the table if a new child shares it: the child unmaps it, another keeps it. */
 static long is_shared(void)
 {
 	long before;
@@ -126,7 +125,7 @@ static long word_at(long addr, long unused)
 	return __atomic_load_n((unsigned int *)addr, __ATOMIC_ACQUIRE);
 }
 
-/* What a driver shows one process, its child sees too: there is one ring. */
+/* Parent and child map one ring: the child must see a driver's writes. */
 static void check_ring(char *ring)
 {
 	/* identity, size, head, tail: how many requests are done */
@@ -161,7 +160,7 @@ static long page_holds(long addr, long tag)
 	return page_is((char *)addr, tag);
 }
 
-/* Not even the kernel maps these pages; parent and child do, and they are shared memory. */
+/* Secret memory is not mapped by the kernel; parent and child share it. */
 static void check_secret(char *secret)
 {
 	struct iovec local = { table, page_size }, remote = { secret, page_size };
@@ -205,7 +204,7 @@ static void test_special(long what)
 		check_secret(special);
 	spawn(1);
 	spawn(2);
-	if (what != PERF_BUFFER)	/* that one is not for children */
+	if (what != PERF_BUFFER)	/* children do not inherit a perf buffer */
 		sees(!ask(1, reads, (long)special, 0), "the child cannot read it");
 	ask(1, write_ordinary, 700, 0);
 	write_ordinary(800, 0);
@@ -223,7 +222,7 @@ static long map_in_hole(long what, long b)
 	return 0;
 }
 
-/* The same in a hole of a table that is shared already: it is shared no more. */
+/* Map it in a hole of a shared table: the process must unshare. */
 static void test_special_in_hole(long what)
 {
 	char *hole;
@@ -276,16 +275,16 @@ static void test_lock_future(long flags)
 	need_peers(8);
 	spawn(1);
 	spawn(2);
-	/* locks are not inherited, and nor is the wish */
+	/* children inherit neither locks nor MCL_FUTURE */
 	must(!proc_field(pid_of(1), "status", "VmLck"), "the child has locked memory");
 	hole = table + 64 * page_size;
 	must(!ask(1, map_more, (long)hole, 0), "what the child maps is locked");
 	ask(1, write_ordinary, 700, 0);
 	ask(2, ordinary_intact, 0, 0);
 	ordinary_intact(0, 0);
-	/* one that shares with its own child changes its mind */
+	/* a process that shares with its own child locks its memory */
 	spawn_from(2, 3);
-	/* what they unshare to answer is unshared then */
+	/* let both answer once, which unshares what answering writes */
 	ask(2, ordinary_intact, 0, 0);
 	ask(3, ordinary_intact, 0, 0);
 	shared = shared_tables(pid_of(2));
@@ -319,7 +318,7 @@ static void test_poison(long arg)
 	need_peers(8);
 	spawn_models(3, &area);
 	addr = area.spot[0].addr;
-	/* one that had written its own copy keeps it */
+	/* a process with its own copy keeps it */
 	ask(3, model_scribble, 3, 4);
 	for (int i = 0; i <= 3; i++) {
 		ask(i, dies_late, 0, 0);
@@ -336,10 +335,10 @@ static void test_poison(long arg)
 		skip("memory cannot be poisoned in this kernel");
 	must(!ret, "MADV_HWPOISON: %s", strerror(-ret));
 	model_check_all(4);
-	/* the rest of the table is as good as ever */
+	/* the rest of the table is not affected */
 	model_scribble_all(4);
 	model_check_all(4);
-	/* who is forked now meets the broken page too */
+	/* new children map the broken page too */
 	spawn_from(1, 4);
 	board->model[4] = board->model[1];
 	spawn(5);
@@ -418,7 +417,7 @@ static void test_core(long arg)
 	become_zygote();
 	need_peers(8);
 	spawn_models(3, &area);
-	/* half of what is dumped is what the process was forked with, half its own */
+	/* half of the dumped pages are inherited, half were written by the process */
 	if (ARG_ARG(arg)) {
 		m->n /= 2;
 		ask(dead, model_scribble, dead, 4);
@@ -427,7 +426,7 @@ static void test_core(long arg)
 	tell(dead, dump_core, 0, 0);
 	wait_gone(dead);
 	snprintf(path, sizeof(path), "%s/cohort-core-%d", dir, pid_of(dead));
-	/* it is gone before its dump is written out, or a moment later */
+	/* the dump may appear after the process is gone */
 	for (int i = 0; i < 500 && fd < 0; i++) {
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -484,9 +483,9 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Who has droppable memory that a child maps in a hole?", test_special_in_hole,
 	  DROPPABLE, .guards = INVARIANT(1) },
-	{ "Who has what, locked before the fork and from now on?", test_lock_future,
+	{ "Who has what after mlockall(MCL_CURRENT | MCL_FUTURE)?", test_lock_future,
 	  MCL_CURRENT | MCL_FUTURE, .guards = INVARIANT(1) },
-	{ "Who has what, to be locked when it is used?", test_lock_future,
+	{ "Who has what after mlockall() with MCL_ONFAULT?", test_lock_future,
 	  MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT, .guards = INVARIANT(1) },
 	{ "Do all users of a broken page get SIGBUS, and of others none?", test_poison, 0,
 	  BROKEN, KIND(ANON) | KIND(SHARED_FILE) | KIND(ALONE), .guards = INVARIANT(4) },

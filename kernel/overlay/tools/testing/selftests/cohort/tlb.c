@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Translations: who is interrupted when entries of a shared table go, and that
- * nobody uses one that is gone.
+ * TLB flushes: which processors are interrupted when entries of a shared table
+ * are cleared, and does any process use a stale translation?
  *
- * The processors are divided: the lower half runs the processes that share, the
- * upper half processes that do not ("bystanders"). What the upper half hears of
- * the lower half's flushes is for nobody's good.
+ * The lower half of the processors runs the processes that share, the upper half
+ * processes that do not ("bystanders"). Interrupts of the upper half for flushes
+ * of the lower are waste.
  */
 #include "common.h"
 
@@ -32,7 +32,7 @@ static void need_cpus(int n)
 	nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (nr_cpus < n)
 		skip("%d processors are too few", nr_cpus);
-	/* that is all that a row of /proc/interrupts is read for */
+	/* count() reads eight columns of /proc/interrupts */
 	if (nr_cpus > 8)
 		nr_cpus = 8;
 }
@@ -80,7 +80,7 @@ static void fill_memory(void)
 		page_fill(page_at(i), 500 + i);
 }
 
-/* one table, or as much as shares a whole PMD table; and work with that */
+/* map a table, or enough to share a PMD table, and select it */
 static void map_memory(enum kind kind, int level)
 {
 	static uintptr_t gigabyte = 0x3800000000UL;
@@ -95,7 +95,7 @@ static void map_memory(enum kind kind, int level)
 		gigabyte += 2 * GIGABYTE;
 		MEMORY.base = (char *)gigabyte + GIGABYTE / 4;
 		MEMORY.len = UPPER_LENGTH;
-		/* another page of another table each time */
+		/* each step is another page in another table */
 		MEMORY.step = (UPPER_LENGTH / (cleared + 1) / page_size - 3) * page_size;
 	} else {
 		MEMORY.base = arena(1);
@@ -147,7 +147,7 @@ static __noreturn void bystander(int i)
 	must(own != MAP_FAILED, "mmap: %s", strerror(errno));
 	*own = 1;
 	__atomic_add_fetch(word(READY), 1, __ATOMIC_SEQ_CST);
-	/* now one, now the other: whatever runs there last is a bystander */
+	/* run in turn, so that the last process on each processor is a bystander */
 	while (!__atomic_load_n(word(BYSTANDERS_STOP), __ATOMIC_RELAXED)) {
 		__atomic_add_fetch(own, 1, __ATOMIC_RELAXED);
 		usleep(200000 + i * 1000);
@@ -178,8 +178,8 @@ static void end_bystanders(void)
 /* --- sharers -------------------------------------------------------------- */
 
 /*
- * Keep a processor on this address space: one that is idle hears of nothing. The
- * page is none of those that are cleared, or it would be mapped and cleared anew.
+ * Keep a processor in this address space: an idle one is not interrupted. Read a
+ * page that is not cleared, or it would be faulted in again.
  */
 static long spin(long cpu, long unused)
 {
@@ -263,16 +263,20 @@ static void check_cleared(int who, enum how how)
 		ask(who, holds, 0, how == PUNCH ? 0 : 500);
 }
 
-/* Rounds that @how may take: one for each entry, or fewer where they go together. */
+/*
+ * Rounds of flushes that @how may take: one per entry, fewer where entries are
+ * cleared together.
+ */
 static long rounds_allowed(enum how how)
 {
-	/* several entries of a table are cleared under one hold of its lock */
+	/* truncation clears several entries under one hold of the table's lock */
 	return 4 + (how == CUT && *word(LEVEL) == LOWER ? cleared / 8 : cleared);
 }
 
 /*
- * With @first the process runs through whose mapping the entries are cleared: where
- * regions are unmapped it may be told once as that, and once as one of the users.
+ * With @first the process runs through whose mapping the entries are cleared.
+ * When regions are unmapped it may be flushed twice: as this process and as a
+ * user.
  */
 static void expect_quiet(enum how how, bool first)
 {
@@ -283,16 +287,16 @@ static void expect_quiet(enum how how, bool first)
 	long best = -1, received = 0, sent = 0;
 	int half = nr_cpus / 2;
 
-	/* something else on this machine may have reason to flush: look again then */
+	/* retry: something else on this machine may flush */
 	for (int i = 0; i < 3 && best; i++) {
 		long strangers = 0;
 
 		restore();
-		/* all have every entry now, and are asleep but for one */
+		/* all map every entry now, and all but one sleep */
 		for (int who = 2; who <= SHARERS; who += quick ? 7 : 1)
 			ask(who, holds, 0, 500);
 		usleep(20000);
-		/* unless they were written back meanwhile */
+		/* make the entries dirty again if write-back cleaned them */
 		fill_memory();
 		count(&before);
 		clear_entries(how);
@@ -312,7 +316,7 @@ static void expect_quiet(enum how how, bool first)
 	if (sent >= 0)
 		note("... in %ld rounds", sent);
 	must(!best, "%s: %ld interrupts at processors that run no sharer", how_name[how], best);
-	/* reclaim also takes what each process has of its own */
+	/* reclaim also takes private memory of each process */
 	if (how != RECLAIM) {
 		must(received <= (others ? others : 1) * allowed, "%s: %d entries, %ld interrupts",
 		     how_name[how], cleared, received);
@@ -332,11 +336,11 @@ static void *spin_thread(void *cpu)
 static void expect_all_quiet(bool disk)
 {
 	int half = nr_cpus / 2;
-	/* before a hole, a disk's file is written back: two changes of each entry */
+	/* punching a file on disk writes it back first: two changes per entry */
 	enum how how = disk ? WRITE_BACK : PUNCH;
 	pthread_t thread;
 
-	/* all others wait to be asked: this one is seen by its processor */
+	/* all other sharers sleep; this one occupies a processor */
 	if (half > 1)
 		start_spinner(1, half - 1);
 	expect_quiet(how, false);
@@ -348,7 +352,7 @@ static void expect_all_quiet(bool disk)
 	stop_spinner(1);
 	if (quick && *word(LEVEL) == UPPER)
 		return;
-	/* the same address space that the entries are cleared through */
+	/* a thread of the process that clears the entries */
 	restore();
 	*word(STOP) = 0;
 	must(!pthread_create(&thread, NULL, spin_thread, (void *)(half - 1L)), "no thread");
@@ -381,7 +385,7 @@ static void test_flushes(long kind)
 		spawn(who);
 	note("%d sharers and %d bystanders made in %.1f s", SHARERS, BYSTANDERS, now() - begin);
 
-	/* who clears is interrupted by nobody; that needs a processor to itself */
+	/* the process that clears needs a processor to itself */
 	run_on(0, 0);
 	expect_all_quiet(disk);
 	if (!sharing_possible() || proc_field(0, "cohort", "SharedPmdTables") > 0) {
@@ -389,7 +393,10 @@ static void test_flushes(long kind)
 		expect_all_quiet(disk);
 	}
 
-	/* where a sharer does run it is heard of: else nothing was seen above either */
+	/*
+	 * a running sharer must be interrupted: otherwise the checks above prove
+	 * nothing
+	 */
 	end_bystanders();
 	restore();
 	start_spinner(2, nr_cpus - 1);
@@ -407,10 +414,10 @@ static void test_flushes(long kind)
 /* --- stale translations --------------------------------------------------- */
 
 /*
- * Readers on all processors keep the translation of a page in use, while the
- * file has that page replaced by a new one with a higher number. The owner says
- * when a number is in place. A load that begins later finds that number or a
- * higher one, a page not yet written (0), or none.
+ * Readers on all processors keep the translation of a page in use, while the file
+ * replaces that page by a new one with a higher number. The owner publishes each
+ * number. A later load must find that number or a higher one, a page not yet
+ * written (0), or none.
  */
 #define MARK	0x5a5a000000000000ULL
 
@@ -480,8 +487,8 @@ static void test_stale_file(long arg)
 }
 
 /*
- * A process of several threads that leaves or unshares: what its threads have
- * cached of the shared table must not outlive the call or fault that does it.
+ * A process with several threads leaves or unshares: no thread may use an old
+ * translation of the shared table after the call or fault.
  */
 static int stage;		/* of this process: 0, 1: written, 2: unmapped */
 static long seen[8];
@@ -575,17 +582,17 @@ static void test_stale_threads(long arg)
 static const struct test_case cases[] = {
 	{ "Cleared entries interrupt no bystander, and sharers once", test_flushes, 0, FILES,
 	  KIND(SHARED_DISK), .guards = INVARIANT(4) },
-	{ "No reader on any processor has a page that the file has no more", test_stale_file, LOWER,
+	{ "No reader on any processor has a page that the file has lost", test_stale_file, LOWER,
 	  FILES | KIND(SHARED_FILE), KIND(MEMFD), .guards = INVARIANT(4) },
-	{ "Nor where a PMD table is shared", test_stale_file, UPPER, FILES, KIND(MEMFD),
-	  .guards = INVARIANT(4) },
+	{ "No reader of a shared PMD table has a page that the file has lost", test_stale_file,
+	  UPPER, FILES, KIND(MEMFD), .guards = INVARIANT(4) },
 	{ "No thread has a page that its process has left or copied", test_stale_threads, 1,
 	  .guards = INVARIANT(4) | INVARIANT(5) },
 };
 
 int main(int argc, char **argv)
 {
-	/* hundreds of processes, on processors that others use as well */
+	/* hundreds of processes on shared processors take long */
 	case_seconds = 400;
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 }

@@ -40,7 +40,7 @@ static void dontneed_all(struct model *m, long me)
 
 static void dontneed_twice(struct model *m, long me)
 {
-	/* again, when the table is one's own and empty */
+	/* again, when the table is private and empty */
 	dontneed_all(m, me);
 	dontneed_all(m, me);
 	for (int i = 0; i < area.nspots; i++)
@@ -113,7 +113,7 @@ static void advise_remove(struct model *m, long me)
 	}
 }
 
-/* advice about how to read, dump or fork: no page changes */
+/* advice that changes no page */
 static void advise_flags(struct model *m, long me)
 {
 	static const int advice[] = {
@@ -157,7 +157,7 @@ static void advise_collapse(struct model *m, long me)
 {
 	for (int i = 0; i < area.nparts; i++) {
 		madvise(whole(i).start, whole(i).len, MADV_HUGEPAGE);
-		/* it may be refused (EAGAIN, EBUSY, ENOMEM), never do harm */
+		/* it may fail (EAGAIN, EBUSY, ENOMEM) without effect */
 		madvise(whole(i).start, whole(i).len, MADV_COLLAPSE);
 	}
 }
@@ -285,7 +285,7 @@ static void uffd_move(struct model *m, long me)
 		to->tag = from->tag;
 		from->tag = 0;
 	} else {
-		/* a page that others have too cannot be moved */
+		/* a page that others map cannot be moved */
 		must(errno == EBUSY, "UFFDIO_MOVE: %s", strerror(errno));
 	}
 	close(fd);
@@ -333,11 +333,13 @@ static const struct action actions[] = {
 	  .guards = INVARIANT(1) },
 	{ "MADV_COLLAPSE", advise_collapse, ALL, 0, .guards = INVARIANT(6) },
 	{ "MADV_MERGEABLE and back", advise_mergeable, PRIVATE, 0, .guards = INVARIANT(1) },
+
 	{ "mlock", lock_some, ALL, BY_CHANGE, .guards = INVARIANT(1) },
 	{ "mlock and munlock", lock_and_unlock, ALL, BY_CHANGE, .guards = INVARIANT(1) },
 	{ "mlockall and munlockall", lock_everything, ALL, BY_CHANGE, .guards = INVARIANT(1) },
 	{ "mseal", seal, ALL, 0, .guards = INVARIANT(1) },
 	{ "mbind and move_pages", bind_memory, ALL, 0, .guards = INVARIANT(4) },
+
 	{ "userfaultfd, missing mode", uffd_missing, ANONS | KIND(SHARED_ANON) | KIND(MEMFD),
 	  BY_CHANGE, .guards = INVARIANT(1) },
 	{ "userfaultfd, write protection", uffd_wp, ANONS, BY_CHANGE, .guards = INVARIANT(1) },
@@ -347,6 +349,7 @@ static const struct action actions[] = {
 	  .guards = INVARIANT(1) | INVARIANT(6) },
 	{ "clear_refs of soft-dirty bits", clear_soft_dirty, ALL, 0, .guards = INVARIANT(1) },
 	{ "clear_refs of accessed bits", clear_accessed, ALL, 0, .guards = INVARIANT(4) },
+
 	/* the shared parts change for everybody, the private ones for nobody */
 	{ "MADV_REMOVE", advise_remove, SHARED | KIND(MIXED), 0, .guards = INVARIANT(4) },
 };

@@ -24,7 +24,7 @@ static void write_each_state(struct model *m, long me)
 	}
 }
 
-/* the kernel writes for us: the fault comes from inside a system call */
+/* fault from within a system call */
 static void write_by_read(struct model *m, long me)
 {
 	struct want *w = &m->want[0];
@@ -210,7 +210,7 @@ static void shrink(struct model *m, long me)
 	}
 }
 
-/* there is no room behind the middle, so it goes where there is */
+/* the region cannot grow in place, so it moves */
 static void grow_by_moving(struct model *m, long me)
 {
 	for (int i = 0; i < area.nparts; i++) {
@@ -337,7 +337,7 @@ static void shm_over(struct model *m, long me)
 	must(id >= 0, "shmget: %s", strerror(errno));
 	must(shmat(id, r.start, SHM_REMAP) == r.start, "shmat: %s", strerror(errno));
 	must_call(shmctl(id, IPC_RMID, NULL));
-	/* new memory, which this process will share with its children only */
+	/* new shared memory, which only later children see */
 	now_private_zero(m, r);
 	m->want[1].shared = true;
 	m->want[1].id = MAX_SPOTS;
@@ -360,7 +360,7 @@ static char *hole(int i)
 {
 	if (area.kind == MIXED)
 		return area.base + 2 * i * (table_size / 16);
-	/* before and behind what lies in the middle of three tables */
+	/* before and after the region in the middle of three tables */
 	return i ? area.base + 5 * table_size / 2 + 8 * page_size : area.base;
 }
 
@@ -390,7 +390,7 @@ static void map_hole_file(struct model *m, long me)
 		map_at(hole(i), 4 * page_size, PROT_READ, MAP_PRIVATE, fd, 0);
 		watch_hole(hole(i), me);
 		add_want(m, hole(i), FILE_TAG(0), READ);
-		/* a read fault: the kind that fills a shared table for all */
+		/* a read fault would fill a shared table for all */
 		touch(hole(i));
 	}
 	close(fd);
@@ -403,7 +403,7 @@ static void map_hole_shared(struct model *m, long me)
 	for (int i = 0; i < 2; i++) {
 		map_at(hole(i), 4 * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		watch_hole(hole(i), me);
-		/* two windows onto one page, both of this process alone */
+		/* a mapping of this process alone */
 		add_want(m, hole(i), FILE_TAG(0), READ);
 		must_call(mprotect(hole(i), page_size, PROT_READ));
 		touch(hole(i));
@@ -426,6 +426,7 @@ static const struct action actions[] = {
 	{ "a write", write_each_state, WRITABLE, BY_FAULT, .guards = INVARIANT(2) },
 	{ "a write by the kernel for it", write_by_read, WRITABLE, BY_FAULT,
 	  .guards = INVARIANT(2) },
+
 	{ "mprotect to read only, a part", protect_read, WRITABLE, BY_CHANGE,
 	  .guards = INVARIANT(1) },
 	{ "mprotect to nothing, a part", protect_none, ALL, BY_CHANGE, .guards = INVARIANT(1) },
@@ -434,6 +435,7 @@ static const struct action actions[] = {
 	{ "mprotect to writable", protect_write, KIND(PRIV_FILE_RO) | KIND(MIXED), BY_CHANGE,
 	  .guards = INVARIANT(1) },
 	{ "mprotect to executable", protect_exec, WRITABLE, BY_CHANGE, .guards = INVARIANT(1) },
+
 	{ "mremap, all, to a like place", move_all, MOVABLE, BY_CHANGE, .guards = INVARIANT(1) },
 	{ "mremap, all, to an unlike place", move_askew, MOVABLE, BY_CHANGE,
 	  .guards = INVARIANT(1) },
@@ -448,6 +450,7 @@ static const struct action actions[] = {
 	  .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "mremap that grows by moving", grow_by_moving, MOVABLE, BY_CHANGE,
 	  .guards = INVARIANT(1) },
+
 	{ "munmap, a part", unmap_middle, ALL, BY_UNMAP | BY_LEAVING,
 	  .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "munmap, all", unmap_all, ALL, BY_UNMAP | BY_LEAVING,
@@ -459,6 +462,7 @@ static const struct action actions[] = {
 	  BY_UNMAP | BY_LEAVING | BY_MAP, .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "shmdt", detach, KIND(SYSV), BY_UNMAP | BY_LEAVING,
 	  .guards = INVARIANT(1) | INVARIANT(5) },
+
 	{ "a mapping over a part", map_zero_over, ALL, BY_MAP | BY_UNMAP, .guards = INVARIANT(1) },
 	{ "a file mapped over a part", map_file_over, ALL, BY_MAP | BY_UNMAP,
 	  .guards = INVARIANT(1) },
@@ -467,6 +471,7 @@ static const struct action actions[] = {
 	{ "shmat over a page", shm_over, ALL, BY_MAP | BY_UNMAP, .guards = INVARIANT(1) },
 	{ "remap_file_pages", remap_pages, KIND(SHARED_FILE) | KIND(SHARED_DISK),
 	  BY_MAP | BY_UNMAP | BY_CHANGE, .guards = INVARIANT(1) },
+
 	{ "an anonymous mapping in a hole", map_hole_anon, HOLED, BY_MAP,
 	  .guards = INVARIANT(1) | INVARIANT(6) },
 	{ "a file mapping in a hole", map_hole_file, HOLED, BY_MAP, .guards = INVARIANT(1) },
@@ -505,7 +510,7 @@ static void test_brk(long arg)
 	long grown = vm_event("cohort_ptp_unshared_map");
 	char *low, *top;
 
-	/* the heap is to end in the middle of a table of its own */
+	/* let the heap end in the middle of its own table */
 	middle = (end + table_size) / table_size * table_size + table_size / 2;
 	must(sbrk(middle - end) == (void *)end, "brk: %s", strerror(errno));
 	top = (char *)middle;
@@ -520,7 +525,7 @@ static void test_brk(long arg)
 		watch(i, 2, low - 8 * page_size, 0, WRITE);
 	}
 	model_check_all(3);
-	/* one after another grows its heap into the hole that all had there */
+	/* one after another grows its heap into the hole */
 	for (int k = 0; k <= 2; k++) {
 		int who = (k + 1) % 3;
 
@@ -579,7 +584,7 @@ static void test_stack_growth(long arg)
 			spawn(i);
 		watch(i, 0, base, 1, WRITE);
 		watch(i, 1, stack, 2, WRITE);
-		/* looking there makes it grow, in the one that looks */
+		/* an access here makes the stack grow */
 		watch(i, 2, stack - 3 * page_size, 0, WRITE);
 	}
 	ask(1, model_scribble, 1, 3);
@@ -613,7 +618,7 @@ static void test_exit(long arg)
 	kill_peer(2);
 	board->model[2].n = 0;
 	model_check_all(5);
-	/* one goes that has a copy of its own */
+	/* a process that has unshared exits */
 	ask(3, model_scribble, 3, 5);
 	quit(3);
 	board->model[3].n = 0;

@@ -10,19 +10,19 @@
 #define GIGABYTE	(1UL << 30)
 #define LENGTH		(128UL << 20)
 #define PAGES		(LENGTH / page_size)
-#define STEP		509	/* pages from one that is looked at to the next */
+#define STEP		509	/* distance of the checked pages */
 
-static char *base;	/* of the gigabyte; the memory begins somewhere in it */
+static char *base;	/* begin of the gigabyte that holds the memory */
 static char *memory;
 static int memory_fd;
 
-/* Page @n of the memory; cases know few of them, all over the tables. */
+/* Page @n of the memory. Cases use a few, spread over the tables. */
 static char *page_at(long n)
 {
 	return memory + n % PAGES * page_size;
 }
 
-/* A gigabyte of nothing, another one each time. */
+/* A new empty gigabyte at each call. */
 static char *gigabyte(void)
 {
 	static uintptr_t next = 0x3000000000UL;
@@ -130,7 +130,7 @@ static void test_visible(long arg)
 	expect_upper(3, 1, "a child of a child");
 	all_intact(4, "after fork");
 	for (int who = 0; who <= 3; who++) {
-		/* one page that was there, one in a table that nobody has yet */
+		/* one present page, one in a table that no process has yet */
 		ask(who, fill, 0, 200 + who);
 		ask(who, fill, 20000 + who * 600, 300 + who);
 		all_hold(4, 0, 200 + who, "after a write");
@@ -161,7 +161,7 @@ static void test_faults(long arg)
 	if (!sharing_possible())
 		skip("this kernel shares no tables now");
 	begin(ARG_KIND(arg));
-	/* to have the code that counts in memory */
+	/* fault in the code that counts */
 	ask(1, faults_for, 0, 1);
 	ask(2, faults_for, 0, 1);
 	first = ask(1, faults_for, 3, 32);
@@ -289,7 +289,7 @@ static void test_leaving(long arg)
 			     "page %ld of process %d has changed", n, who);
 		must(!ask(who, writes, 5 * STEP, 0), "process %d may not write any more", who);
 	}
-	/* the zygote does the same, the rest of the family goes on */
+	/* the zygote does the same, the others still share */
 	change(what, 0);
 	for (int who = 2; who <= 3; who++)
 		for (long n = 0; n < 16; n++)
@@ -384,7 +384,7 @@ static void test_not_shared(long arg)
 static void test_dontfork_later(long arg)
 {
 	begin(ARG_KIND(arg));
-	/* shared by now; the next child must not have the page */
+	/* already shared; the next child must not get the page */
 	must_call(madvise(memory, page_size, MADV_DONTFORK));
 	spawn(3);
 	sees(ask(3, reads, 0, 0) == SIGSEGV, "a child has a region that it should not");
@@ -424,7 +424,7 @@ static void test_accounts(long arg)
 	sum = 0;
 	for (int who = 0; who <= 2; who++)
 		sum += ask(who, pss, 0, 0);
-	/* one brings the pages in, all have them */
+	/* one process faults the pages in, all map them */
 	ask(1, faults_for, 7, nr);
 	for (int who = 0; who <= 2; who++) {
 		long grown = ask(who, resident, 0, 0) - before[who];
@@ -437,7 +437,7 @@ static void test_accounts(long arg)
 	must(-sum >= nr * kb - 3 && -sum <= (nr * 16 + 64) * kb + 3,
 	     "the Pss of all grew by %ld kB for %ld pages", -sum, nr);
 	must(ask(2, tables_kb, 0, 0) == alone, "a table of all is charged to each");
-	/* who leaves has nothing of it any more, the others all */
+	/* the leaver has none of it any more, the others all */
 	ask(1, change, UNMAP_ALL, 0);
 	must(ask(1, resident, 0, 0) <= before[1] + 64, "who has unmapped is still charged");
 	must(ask(2, resident, 0, 0) >= before[2] + nr * kb, "who stays is not charged");
@@ -445,7 +445,7 @@ static void test_accounts(long arg)
 	quit(2);
 	must(resident(0, 0) >= before[0] + nr * kb, "the last one is not charged");
 	must_call(munmap(memory, LENGTH));
-	/* but for some code that has run meanwhile */
+	/* except for some code that has run meanwhile */
 	must(resident(0, 0) <= before[0] + 64 * kb, "%ld kB are charged for nothing",
 	     resident(0, 0) - before[0]);
 }
@@ -530,7 +530,7 @@ static void test_race(long arg)
 	all_intact(3, "after all");
 }
 
-/* A store to a page that was cut off must never reach the page that came after. */
+/* No process may read a page from before a hole. */
 static void test_stale(long arg)
 {
 	long rounds = quick ? 200 : 2000;
@@ -571,7 +571,7 @@ static void test_swap(long arg)
 #define LEAVE(what)	test_leaving, what, KINDS, KIND(SHARED_ANON)
 
 static const struct test_case cases[] = {
-	{ "All see what one writes, also where nobody had a table", test_visible, 0, KINDS,
+	{ "All see what one writes, also where there was no table", test_visible, 0, KINDS,
 	  .guards = INVARIANT(6) },
 	{ "A page is faulted in once for all", test_faults, 0, KINDS & ~KIND(SHARED_DISK), QUICK,
 	  .guards = INVARIANT(6) },
@@ -589,23 +589,26 @@ static const struct test_case cases[] = {
 	{ "Leaving: the region grows", LEAVE(GROW), .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "Leaving: the region shrinks", LEAVE(SHRINK), .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "Leaving: a page is locked", LEAVE(LOCK), .guards = INVARIANT(1) | INVARIANT(5) },
-	{ "Leaving: a page is not needed", LEAVE(DONTNEED), .guards = INVARIANT(1) | INVARIANT(5) },
-	{ "Staying: pages are cold", LEAVE(FREE_ADVICE), .guards = INVARIANT(8) },
-	{ "Leaving: pages are to be huge", LEAVE(COLLAPSE), .guards = INVARIANT(1) | INVARIANT(5) },
-	{ "Leaving: a page is watched", LEAVE(REGISTER), .guards = INVARIANT(1) | INVARIANT(5) },
-	{ "Private memory beside it is private", test_hole_is_private, 0, KINDS, QUICK,
-	  .guards = INVARIANT(1) },
+	{ "Leaving: MADV_DONTNEED", LEAVE(DONTNEED), .guards = INVARIANT(1) | INVARIANT(5) },
+	{ "Staying: MADV_COLD", LEAVE(FREE_ADVICE), .guards = INVARIANT(8) },
+	{ "Leaving: MADV_COLLAPSE", LEAVE(COLLAPSE), .guards = INVARIANT(1) | INVARIANT(5) },
+	{ "Leaving: userfaultfd watches a page", LEAVE(REGISTER),
+	  .guards = INVARIANT(1) | INVARIANT(5) },
+	{ "Private memory in a hole of the gigabyte is private", test_hole_is_private, 0, KINDS,
+	  QUICK, .guards = INVARIANT(1) },
 	{ "What is cut off a file is gone for all", test_truncate, 0, FILES, QUICK,
 	  .guards = INVARIANT(4) },
-	{ "Not with private memory in the gigabyte", test_not_shared, 0, KINDS, QUICK,
+	{ "No PMD table is shared with private memory in its gigabyte", test_not_shared, 0, KINDS,
+	  QUICK, .guards = INVARIANT(1) },
+	{ "No PMD table is shared with locked memory", test_not_shared, 1, KINDS, QUICK,
 	  .guards = INVARIANT(1) },
-	{ "Not with locked memory", test_not_shared, 1, KINDS, QUICK, .guards = INVARIANT(1) },
-	{ "Not with memory that children lack", test_not_shared, 2, KINDS, QUICK,
+	{ "No PMD table is shared with MADV_DONTFORK memory", test_not_shared, 2, KINDS, QUICK,
 	  .guards = INVARIANT(1) },
-	{ "Not for a few tables", test_not_shared, 3, KINDS, QUICK, .guards = POLICY },
-	{ "Children lack what they shall lack, later too", test_dontfork_later, 0, KINDS, QUICK,
-	  .guards = INVARIANT(1) },
-	{ "Each has its pages in its account, and all have each once", test_accounts, 0,
+	{ "No PMD table is shared for a few tables", test_not_shared, 3, KINDS, QUICK,
+	  .guards = POLICY },
+	{ "A child lacks MADV_DONTFORK memory of a table that is shared", test_dontfork_later, 0,
+	  KINDS, QUICK, .guards = INVARIANT(1) },
+	{ "RSS counts the pages of each process, PSS counts each page once", test_accounts, 0,
 	  KIND(MEMFD) | KIND(SHARED_ANON) | KIND(SHARED_FILE), QUICK,
 	  .guards = INVARIANT(3) | INVARIANT(7) },
 	{ "Shared memory comes back from swap", test_swap, 0,

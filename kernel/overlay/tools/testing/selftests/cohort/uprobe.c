@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Probes of user space: a breakpoint is in the text of the process that it is for.
- */
+/* Uprobes: only the probed processes have the breakpoint in their text. */
 #include "common.h"
 
 #include <sys/ioctl.h>
 #include <linux/perf_event.h>
 
-/* only ever called through its address, so that it has one */
+/* called through its address, so that it is not inlined */
 static long probed(long a, long b)
 {
 	return a + b;
@@ -52,7 +50,7 @@ static long hits(int fd)
 	return n;
 }
 
-/* A breakpoint in the parent before it forks is in its page of the text, not the file's. */
+/* A breakpoint set before the fork is in the parent's private page of text. */
 static void test_uprobe_before(long arg)
 {
 	struct perf_event_attr attr;
@@ -76,16 +74,17 @@ static void test_uprobe_before(long arg)
 			     "the probe breaks process %d", i);
 	must(hits(fd) == 2, "%ld hits, not 2", hits(fd));
 	spawn_from(2, 4);
-	/* the children have inherited the file, not the counting */
+	/* the children inherit the file, not the count */
 	for (int i = 0; i <= 4; i++)
 		must(!ask(i, close_file, fd, 0), "close: %s", strerror(errno));
 	for (int i = 0; i <= 4; i++) {
 		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
-		sees(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		sees(memory_byte(pid_of(i), probed) == original,
+		     "the probe stays in process %d", i);
 	}
 }
 
-/* A probe of all processes: each is hit as often as it calls, and forks bring it along. */
+/* A probe of all processes counts each call once, and forks inherit it. */
 static void test_uprobe_all(long arg)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd[64];
@@ -108,7 +107,8 @@ static void test_uprobe_all(long arg)
 	spawn(3);
 	spawn_from(1, 4);
 	for (int i = 0; i <= 4; i++) {
-		sees(memory_byte(pid_of(i), probed) != original, "the probe is not in process %d", i);
+		sees(memory_byte(pid_of(i), probed) != original,
+		     "the probe is not in process %d", i);
 		for (int round = 0; round < 3; round++)
 			must(ask(i, probed, i, round) == i + round,
 			     "the probe breaks process %d", i);
@@ -122,7 +122,8 @@ static void test_uprobe_all(long arg)
 	for (int i = 0; i <= 4; i++) {
 		if (i == 3)
 			continue;
-		sees(memory_byte(pid_of(i), probed) == original, "the probe stays in process %d", i);
+		sees(memory_byte(pid_of(i), probed) == original,
+		     "the probe stays in process %d", i);
 		must(ask(i, probed, i, 1) == i + 1, "the probe breaks process %d", i);
 	}
 }

@@ -21,8 +21,8 @@ void need_selective(void)
 }
 
 /*
- * KSM off, nothing merged, nothing learned, all switches as at boot but ksmd_nice,
- * which tells test_default_nice() that it was written.
+ * Reset KSM: nothing merged, nothing learned, all switches as at boot. ksmd_nice
+ * differs, which tells test_default_nice() that it was written.
  */
 void all_off(void)
 {
@@ -75,7 +75,7 @@ void dormant(int who, bool yes)
 	must(!ret, "%s: %s", path, strerror(-ret));
 }
 
-/* until ksmd has been through all of a process so often since it was forked */
+/* wait until ksmd has made n scans of a process */
 void wait_scans(int who, long n)
 {
 	for (int i = 0; i < 1500 && of(who, "ksm_scans") < n; i++)
@@ -84,7 +84,7 @@ void wait_scans(int who, long n)
 	     of(who, "ksm_scans"), who, n);
 }
 
-/* ksmd has time for what it must not do */
+/* give ksmd time to do what it must not do */
 void leave_time(void)
 {
 	usleep(300000);
@@ -109,7 +109,7 @@ void set_frozen(int who, bool yes)
 
 /* --- what peers do -------------------------------------------------------- */
 
-/* pages from..to alike in all who have the same tag */
+/* fill pages from..to; they are alike in processes that use the same tag */
 long fill(long range, long tag)
 {
 	for (long i = range >> 16; i < (range & 0xffff); i++)
@@ -140,13 +140,13 @@ long rename_me(long number, long unused)
 	return 0;
 }
 
-/* Whether the memory is mergeable is for others to say. */
+/* Map the memory; it is not mergeable yet. */
 void setup_area(long pages)
 {
 	memory = arena(pages * page_size / table_size + 1);
 	map_at(memory, pages * page_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* each page of its own, so that nothing is alike for having been forked */
+	/* the children write each page, so that no page is inherited */
 	must_call(madvise(memory, pages * page_size, MADV_NOHUGEPAGE));
 	*memory = 1;
 }

@@ -51,14 +51,14 @@ bool kind_readonly(enum kind kind)
 char *arena(int tables)
 {
 	/*
-	 * Far from where the kernel puts anything by itself, so that a table
-	 * holds what the case mapped and nothing else.
+	 * Far from the kernel's own choices, so that a table holds nothing but
+	 * what the case mapped.
 	 */
 	const uintptr_t first = sizeof(long) == 8 ? (uintptr_t)0x2000000000ULL : 0x50000000;
 	static uintptr_t next;
 	uintptr_t addr;
 
-	/* where addresses are few, long since unmapped ones come round again */
+	/* 32-bit address spaces are small: reuse addresses that were unmapped long ago */
 	if (!next || (sizeof(long) == 4 && next > 0xa0000000))
 		next = first;
 	addr = (next + table_size - 1) / table_size * table_size;
@@ -140,8 +140,8 @@ static struct part *area_part(struct area *a, char *addr, size_t len, int prot,
 }
 
 /*
- * Choose n pages of a part, both ends among them, and leave them in every state
- * that a fork can meet: never touched, read, written, written and read.
+ * Choose n pages of a part, both ends included, and leave them in each state that
+ * a fork can meet: never touched, read, written, written and read.
  */
 void area_spots(struct area *a, int part, int n)
 {
@@ -200,7 +200,7 @@ static void add_mixed(struct area *a)
 	area_part(a, a->base + 9 * len, len, rw, MAP_SHARED | MAP_ANONYMOUS, -1);
 }
 
-/* as much as fork shares with the table above it, and nothing beside it */
+/* 128 MB alone in a gigabyte: fork shares its PMD table */
 static void add_alone(struct area *a)
 {
 	static uintptr_t next_gigabyte = sizeof(long) == 8 ? (uintptr_t)0x3c00000000ULL : 0;
@@ -284,7 +284,7 @@ static void map_part(struct area *a, struct part *p)
 	if (a->kind != HEAP && a->kind != SYSV)
 		map_at(p->addr, p->len, p->prot, p->flags, p->fd, 0);
 	if (a->kind == MEMFD) {
-		/* a file tag is zero here: nobody has written the memfd yet */
+		/* a new memfd holds zeros, so its file tag is 0 */
 		close(p->fd);
 		p->fd = -1;
 	}
@@ -295,10 +295,10 @@ static void map_part(struct area *a, struct part *p)
 		/* a write first: a read would get the huge page of zeros */
 		*(p->addr + table_size) = 1;
 		*(p->addr + table_size) = 0;
-		/* its entry lies one level up, where no table is */
+		/* a huge page has its entry in the PMD table */
 		a->tables = huge_mapped(p->addr + table_size) ? 2 : 3;
 	} else if (p->fd < 0 && a->kind != HEAP) {
-		/* small pages are what these tests are about */
+		/* these tests are about base pages */
 		madvise(p->addr, p->len, MADV_NOHUGEPAGE);
 	}
 }

@@ -12,9 +12,9 @@ enum kind {
 };
 
 #define KIND(k)		(1u << (k))
-/* but for ALONE, which shares the table above as well: see upper.c */
+/* all but ALONE, which shares the PMD table as well: see upper.c */
 #define ALL_KINDS	(KIND(ALONE) - 1)
-/* one of each nature, where all of them would be more of the same */
+/* a sample for cases that treat all kinds alike */
 #define SOME_KINDS	(KIND(ANON) | KIND(PRIV_FILE) | KIND(PRIV_FILE_RO) | \
 			 KIND(SHARED_DISK) | KIND(SHARED_ANON) | KIND(MIXED))
 
@@ -30,8 +30,8 @@ struct part {
 struct spot {			/* a page that the case knows */
 	char *addr;
 	int part;
-	unsigned int file_tag;	/* what is below a private write */
-	unsigned int tag;	/* what the zygote left there */
+	unsigned int file_tag;	/* the file's content below a private write */
+	unsigned int tag;	/* the content that the zygote left */
 };
 
 #define MAX_PARTS	5
@@ -54,7 +54,7 @@ bool kind_shared(enum kind kind);	/* only shared mappings */
 bool kind_anon(enum kind kind);		/* only private anonymous memory */
 bool kind_readonly(enum kind kind);
 
-/* An address with whole tables of nothing around it, another one each time. */
+/* A new address at each call, with whole empty tables around it. */
 char *arena(int tables);
 void *map_at(char *addr, size_t len, int prot, int flags, int fd, off_t off);
 int make_file(const char *fs, size_t pages);	/* "tmpfs" or "disk" */

@@ -40,7 +40,7 @@ void die(const char *file, int line, bool fatal, const char *cond, const char *f
 	char where[64];
 	va_list args;
 
-	/* first: with a verdict this process may be killed at any time */
+	/* print it first: after the verdict others may kill this process */
 	if (fatal)
 		note_fatal("what a process sees is wrong");
 	snprintf(where, sizeof(where), "%s:%d: ", slash ? slash + 1 : file, line);
@@ -113,7 +113,7 @@ static bool kernel_complained(void)
 	return bad;
 }
 
-/* End whatever the case left behind; false if something would not die. */
+/* Kill what the case left behind; false if a process does not die. */
 static bool reap_all(pid_t group)
 {
 	double end = now() + case_seconds;
@@ -133,7 +133,7 @@ static bool reap_all(pid_t group)
 	}
 }
 
-/* one line of the report: a case, for one kind of memory if it has kinds */
+/* one line of the report: a case, with one of its kinds of memory */
 struct run {
 	char desc[160];
 	void (*fn)(long arg);
@@ -243,7 +243,7 @@ static int run_one(const struct run *c)
 		return KSFT_FAIL;
 	}
 	code = WEXITSTATUS(status);
-	/* a peer may have failed while nobody waited for its answer */
+	/* a peer may have failed while no process waited for its answer */
 	if (code == KSFT_PASS)
 		code = board->verdict;
 	if (code != KSFT_PASS && code != KSFT_SKIP)
@@ -291,7 +291,7 @@ void read_options(int argc, char **argv)
 {
 	int opt;
 
-	/* this program again, to be another one: see exec_sleep() */
+	/* exec_sleep() started this program */
 	if (argc == 2 && !strcmp(argv[1], SLEEP))
 		exit(sleep(1000));
 	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
@@ -363,7 +363,7 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	if (board == MAP_FAILED)
 		ksft_exit_fail_perror("mmap");
 	begin_pressure();
-	/* orphans of a case come to us, so that none outlives it unseen */
+	/* become the parent of a case's orphans, so that reap_all() finds them */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	kmsg_fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (kmsg_fd >= 0)
@@ -384,6 +384,6 @@ int run_cases(int argc, char **argv, const struct test_case *cases, int n)
 	ksft_print_cnts();
 	if (ksft_get_fail_cnt() || ksft_get_error_cnt())
 		return KSFT_FAIL;
-	/* one pass is the log's */
+	/* the check of the log is one pass */
 	return ksft_get_pass_cnt() > 1 ? KSFT_PASS : KSFT_SKIP;
 }

@@ -12,7 +12,7 @@
 extern bool quick;			/* -q: fewer pages, rounds and children */
 extern int race_seconds;		/* -t: how long one race may run */
 extern int case_seconds;		/* -T: how long a case may take; raise before run_cases() */
-extern bool costly;			/* -x: what the whole machine feels is allowed */
+extern bool costly;			/* -x: allow cases that affect the whole machine */
 
 /*
  * What a case guards: invariants by number, as Documentation/mm/cohort.rst has
@@ -21,8 +21,8 @@ extern bool costly;			/* -x: what the whole machine feels is allowed */
 #define INVARIANT(n)	(1u << (n))	/* 1 to 14 */
 #define INTERFACE	(1u << 16)	/* what calls, files and counters take and say */
 #define POLICY		(1u << 17)	/* what is shared, and when: a choice */
-#define LIMIT		(1u << 18)	/* how much fork does at most */
-#define PRIVILEGE	(1u << 19)	/* users, namespaces and programs that do not share */
+#define LIMIT		(1u << 18)	/* a bound on what fork does */
+#define PRIVILEGE	(1u << 19)	/* who may share with whom: users, namespaces, programs */
 #define STOCK		(1u << 20)	/* what stock Linux promises, shared tables or not */
 #define REGION_ORDER	(1u << 21)	/* Documentation/mm/region-order.rst */
 #define KSM_SELECTIVE	(1u << 22)	/* Documentation/mm/ksm-selective.rst */
@@ -48,13 +48,13 @@ struct test_case {
 extern void (*after_each_case)(void);	/* in the main process, if set */
 extern bool all_fatal;		/* every failure is fatal; set before run_cases() */
 
-void read_options(int argc, char **argv);	/* run_cases() does it if nobody has */
+void read_options(int argc, char **argv);	/* optional: run_cases() calls it otherwise */
 int run_cases(int argc, char **argv, const struct test_case *cases, int n);
 
 /*
- * These end the process at once. In a peer that ends the whole case, because
- * whoever waits for the peer sees the verdict. A failure with @fatal prints
- * "# FATAL": a passing second run does not excuse it.
+ * These end the process at once. In a peer that ends the whole case: the process
+ * that waits for the peer sees the verdict. With @fatal it prints "# FATAL", and
+ * the lab does not retry.
  */
 void die(const char *file, int line, bool fatal, const char *cond, const char *fmt, ...)
 	__noreturn __printf(5, 6);
@@ -67,11 +67,11 @@ void skip(const char *fmt, ...) __noreturn __printf(1, 2);
 	} while (0)
 #define must(cond, fmt, ...)	__must(false, cond, fmt, ##__VA_ARGS__)
 /*
- * must(), for what a process sees: what memory holds, and whether an access raises
- * a signal. No load of the host changes that, so its failure is fatal.
+ * must() about what a process sees: the content of memory, or whether an access
+ * raises a signal. Its failure is fatal, as a loaded host cannot cause it.
  */
 #define sees(cond, fmt, ...)	__must(true, cond, fmt, ##__VA_ARGS__)
-/* for system calls that never fail on a sane machine */
+/* for system calls that do not fail on a sane machine */
 #define must_call(expr)	must((long)(expr) != -1, #expr ": %s", strerror(errno))
 
 void note(const char *fmt, ...) __printf(1, 2);

@@ -21,9 +21,9 @@ long set_flags(long flags, long unused)
 }
 
 /*
- * How many tables of the area a new child shares: it forgets the area, and the
- * number of tables that it shares falls by as many. A second child holds on
- * meanwhile, so that what the zygote itself unshares changes nothing.
+ * Count the tables of the area that a new child shares: by how many does its
+ * number of shared tables fall when it unmaps the area? A second child keeps them
+ * shared meanwhile, whatever the zygote itself unshares.
  */
 long tables_shared_with(int child, int other)
 {

@@ -29,8 +29,8 @@ void need_injection(void)
 }
 
 /*
- * On its way back to user space the kernel writes the CPU's number into our
- * memory, and kills who has none to spare: true on any kernel, but not our test.
+ * Unregister rseq: on return to user space the kernel writes the CPU number, and
+ * kills the process if that fault gets no memory. Every kernel does this.
  */
 static void forget_rseq(void)
 {
@@ -87,7 +87,7 @@ static void ignore_signal(int sig)
 {
 }
 
-/* whoever breaks its own page is told at once, as if it had used it */
+/* the caller gets SIGBUS at once, as if it had used the page */
 long poison(long addr, long unused)
 {
 	int ret;
@@ -100,7 +100,7 @@ long poison(long addr, long unused)
 
 long dies_late(long unused, long unused2)
 {
-	/* SIGBUS on access, not at once */
+	/* get SIGBUS on access, not when the page breaks */
 	prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_LATE, 0, 0);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the kernel says of itself, in /proc and /sys. */
+/* What the kernel reports in /proc and /sys. */
 #include "../common.h"
 
 #include <time.h>
@@ -181,7 +181,7 @@ enum cohort_mode detect_mode(const char *expected_mode)
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(env, names[i]))
 			break;
-	/* A run that asks for sharing must not pass because there is none. */
+	/* A run in the wrong mode must not pass without testing anything. */
 	if (i != found)
 		ksft_exit_fail_msg("the mode is to be %s, but this kernel's is %s\n",
 				   env, names[found]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the kernel says of itself, in /proc and /sys. */
+/* What the kernel reports in /proc and /sys. */
 #ifndef COHORT_SELFTEST_KERNEL_H
 #define COHORT_SELFTEST_KERNEL_H
 
@@ -24,7 +24,7 @@ long vm_event(const char *name);	/* from /proc/vmstat, -1 if there is none */
 /* value of "Key:" in /proc/PID/FILE, -1 if there is none; pid 0 is oneself */
 long proc_field(pid_t pid, const char *file, const char *key);
 long shared_tables(pid_t pid);
-bool huge_mapped(const void *addr);	/* is it in a region with a huge page? */
+bool huge_mapped(const void *addr);	/* does its region have a huge page? */
 unsigned char memory_byte(pid_t pid, const void *addr);	/* as a debugger reads it */
 __u64 pagemap_entry(pid_t pid, const void *addr);
 #define PM_PRESENT	0x8000000000000000ULL

@@ -11,7 +11,7 @@ enum access { NONE, BUS, READ, WRITE };
 struct want {
 	char *addr;
 	unsigned int tag;
-	short id;		/* which spot this began as */
+	short id;		/* the index of its spot */
 	unsigned char acc;
 	bool shared;		/* a write here is seen through every mapping */
 	bool or_zero;		/* MADV_FREE: the old page or zeros */
@@ -26,8 +26,8 @@ struct model {
 };
 
 /*
- * Memory that all processes of a case share, for what they tell each other.
- * It is the only thing the framework itself keeps in shared memory.
+ * What the processes of a case exchange. The framework keeps nothing else in
+ * shared memory.
  */
 struct board {
 	int verdict;
@@ -40,17 +40,17 @@ struct board {
 extern struct board *board;
 
 void model_init(struct model *m, const struct area *a);
-/* look at everything that process `who` must see (run it there) */
+/* check all that process `who` must see (run it there) */
 long model_check(long who, long unused);
-/* write new tags wherever `who` may write (run it there), note who sees them */
+/* write new tags where `who` may write (run it there), and update all models */
 long model_scribble(long who, long nr_models);
 void model_check_all(int n);
 void model_scribble_all(int n);
-/* both, twice: nothing may be left that only a write brings out */
+/* check and write twice: a write may reveal what a check did not */
 void models_right(int n);
-/* fork so many peers of the process that runs the case, and a model of each of them */
+/* fork this many peers from the case's process, each with a model */
 void spawn_models(int peers, const struct area *a);
-/* the same for a new `area` of a zygote */
+/* the same for a new `area`, as a zygote */
 void start_models(enum kind kind, int children);
 
 #endif

@@ -68,7 +68,7 @@ static inline __u64 tag_word(unsigned int tag, size_t i)
 {
 	__u64 x = ((__u64)tag << 16) ^ i;
 
-	/* a mixing step, so that no two words of two tags are likely equal */
+	/* mix, so that words of different tags differ */
 	x *= 0x9e3779b97f4a7c15ULL;
 	return x ^ (x >> 29);
 }

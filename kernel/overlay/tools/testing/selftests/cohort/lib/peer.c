@@ -16,8 +16,8 @@ static struct channel {
 static int nr_channels;
 
 /*
- * The pipes are made before the first fork, so that a case can talk to its
- * grandchildren too, whoever forked them and whether or not that one lives.
+ * Make the pipes before the first fork: a case can then talk to grandchildren,
+ * even if their parent has exited.
  */
 void need_peers(int n)
 {
@@ -125,7 +125,7 @@ long ask(int who, peer_fn fn, long a, long b)
 	tell(who, fn, a, b);
 	ret = answer(who);
 	if (ret == DEAD) {
-		/* a peer that gave a verdict has spoken for the case */
+		/* the peer's verdict is the case's */
 		if (board->verdict != KSFT_PASS)
 			_exit(board->verdict);
 		fail("peer %d died", who);
@@ -161,7 +161,7 @@ void wait_gone(int who)
 
 	for (i = 0; !is_gone(pid); i++)
 		usleep(i < 100 ? 100 : 5000);
-	/* ours or not, a zombie's memory is gone */
+	/* a zombie has no memory any more; if it is our child, reap it */
 	waitpid(pid, NULL, WNOHANG);
 }
 

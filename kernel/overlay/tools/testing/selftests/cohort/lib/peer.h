@@ -8,7 +8,7 @@
 
 #define SELF		0	/* the process that runs the case */
 #define MAX_PEERS	96
-#define DEAD		(-1000000)	/* what a peer that is gone answers */
+#define DEAD		(-1000000)	/* the answer of a peer that has exited */
 
 typedef long (*peer_fn)(long a, long b);
 
@@ -19,10 +19,11 @@ pid_t pid_of(int who);
 long ask(int who, peer_fn fn, long a, long b);
 void tell(int who, peer_fn fn, long a, long b);
 long answer(int who);
-long nothing(long unused, long unused2);	/* to answer unshares what answering writes */
+/* a peer unshares what it writes to answer: ask this before counting */
+long nothing(long unused, long unused2);
 void quit(int who);			/* orderly exit; waits until it is gone */
 void kill_peer(int who);		/* SIGKILL; waits until it is gone */
-/* run in a peer: it becomes another program, which only sleeps */
+/* run in a peer: exec a program that only sleeps */
 long exec_sleep(long unused, long unused2);
 void wait_exec(int who);
 #define SLEEP	"--sleep"

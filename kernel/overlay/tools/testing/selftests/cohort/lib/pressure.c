@@ -4,7 +4,7 @@
 
 #include <sys/swap.h>
 
-/* Outlives the case that made it, so that the end of the run can undo it. */
+/* Shared with the main process, which undoes it at the end of the run. */
 static struct {
 	char swap[64];		/* what we swapped on, "" if nothing */
 	int zram;		/* the zram device that we made, -1 if none */
@@ -51,7 +51,7 @@ static bool swap_try(const char *path, size_t bytes)
 	return true;
 }
 
-/* on compressed memory, else on a RAM disk, else in a file */
+/* on zram, else on a RAM disk, else in a file */
 bool swap_on(void)
 {
 	const size_t bytes = 192 << 20;
@@ -114,7 +114,7 @@ void end_pressure(void)
 		rmdir(CGROUP);
 }
 
-/* from here on what this process touches can be reclaimed apart from the rest */
+/* put this process into a cgroup of its own, so that press() can reclaim from it alone */
 static bool enter_cgroup(void)
 {
 	if (!world->cgroup) {
@@ -139,7 +139,7 @@ void need_cgroup(void)
 
 void press(void)
 {
-	/* it fails if it cannot get as much as that, which nobody expects */
+	/* it fails when it reclaims less than asked, which is expected */
 	if (write_text(CGROUP "memory.reclaim", "64M swappiness=200") == -EINVAL)
 		write_text(CGROUP "memory.reclaim", "64M");
 }

@@ -10,7 +10,7 @@
 bool swap_on(void);		/* undone at the end of the run */
 bool swap_off(void);
 void need_swap(void);		/* or skip the case */
-/* what this process touches from here on, press() can reclaim apart from the rest */
+/* press() can reclaim what this process touches from here on */
 void need_cgroup(void);
 void press(void);
 

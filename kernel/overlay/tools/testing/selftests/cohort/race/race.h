@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the races share: a clock, chance, and children that live in the memory. */
+/* What the races share: a clock, random numbers, and children that use the memory. */
 #ifndef COHORT_SELFTEST_RACE_H
 #define COHORT_SELFTEST_RACE_H
 
 #include "../common.h"
 
-/* in a page that is private: what I wrote there, or what the zygote left */
+/* tags that this process wrote to private pages; NEVER: the zygote's content */
 #define NEVER	0
 extern unsigned int mine[MAX_SPOTS];
 

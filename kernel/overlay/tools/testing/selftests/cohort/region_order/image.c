@@ -38,9 +38,9 @@ void put(int fd, const void *what, size_t size, off_t at)
 }
 
 /*
- * A file on a file system that has large folios: EROFS, as it needs no program
- * to make one. The file is @pages of FILE_TAG and @more bytes of the next; it is
- * gone when it is closed.
+ * Make a file on EROFS, which has large folios and an image format that is easy
+ * to write. The file holds @pages of FILE_TAG and @more bytes of the next page;
+ * closing it removes it.
  */
 int make_image(size_t pages, size_t more)
 {
@@ -87,7 +87,7 @@ int make_image(size_t pages, size_t more)
 	control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control < 0)
 		skip("no loop devices");
-	/* somebody may take it first */
+	/* another process may take it first */
 	for (int i = 0;; i++) {
 		n = ioctl(control, LOOP_CTL_GET_FREE);
 		must(n >= 0, "LOOP_CTL_GET_FREE: %s", strerror(errno));

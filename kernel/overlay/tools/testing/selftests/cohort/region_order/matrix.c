@@ -15,7 +15,7 @@ static int n;
 #define LARGEST		-1	/* pmd_order() */
 #define OTHERS		-2	/* each order that has no row of its own */
 
-/* which policies an order is asked with; order 1 is none */
+/* the policies that an order is tested with; order 1 does not exist */
 struct row {
 	int order;
 	unsigned int full, quick;
@@ -69,7 +69,7 @@ void add_questions(const struct question *questions, size_t nr)
 		for (int order = 0; order <= pmd_order(); order++) {
 			unsigned int asked = policies_of(anon_rows, ARRAY_SIZE(anon_rows), order);
 
-			/* copying is nothing to most: a quick run leaves it out there */
+			/* a quick run tests copying only where it matters */
 			if (quick && !q->copies)
 				asked &= NONE_OR_WAIT;
 			for (int policy = 0; policy <= (WAIT | COPY); policy++)
@@ -83,7 +83,7 @@ static void add_file_cases(const struct file_question *q, int order, enum fs fs)
 	unsigned int asked = policies_of(file_rows, ARRAY_SIZE(file_rows), order);
 	const char *where = q->where & ON_DISK ? "disk" : fs_names[fs];
 
-	/* no page is smaller than those of a disk's file */
+	/* order 0 is what such a file has anyway */
 	if (!(q->where & KIND(fs)) || (q->where & ON_DISK && !order))
 		return;
 	for (int policy = 0; policy <= WAIT; policy++)

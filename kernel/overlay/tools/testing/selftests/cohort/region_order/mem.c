@@ -56,7 +56,7 @@ static void switch_off(void)
 	switch_all("never");
 }
 
-/* Cases may have changed these, and ended in the middle. */
+/* Reset what a case changed, however it ended. */
 static void after_case(void)
 {
 	switch_off();
@@ -80,7 +80,7 @@ void keep_switches(void)
 
 /* --- what is mapped ------------------------------------------------------ */
 
-/* How many regions are there from addr on? */
+/* Count the regions in a range. */
 int regions(const char *addr, size_t len)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
@@ -116,7 +116,7 @@ void compact(void)
 	write_text("/proc/sys/vm/compact_memory", "1");
 }
 
-/* Map four pages of the order (two of the largest), aligned, and ask for it. */
+/* Map four aligned pages of the order (two of the largest) and request it. */
 void map_mem(long arg)
 {
 	int err;
@@ -147,7 +147,7 @@ void check(unsigned int shift)
 		sees(page_is(page_at(i), TAG(i) + shift), "page %zu is not what was written", i);
 }
 
-/* Are all blocks from an address on mapped by pages of that order? */
+/* Check that pages of the order map all blocks of a range. */
 void must_map(char *from, size_t len, int order)
 {
 	for (size_t off = 0; off < len; off += mem.block) {
@@ -158,7 +158,7 @@ void must_map(char *from, size_t len, int order)
 	}
 }
 
-/* Is there nothing larger than the order asked for? */
+/* Check that no page of a range is larger than the order. */
 void must_map_at_most(char *from, size_t len, int order)
 {
 	size_t off = 0;
@@ -173,8 +173,8 @@ void must_map_at_most(char *from, size_t len, int order)
 }
 
 /*
- * The largest order once there has been a base page: a table of entries stays
- * where it is, and is not replaced by an entry of the level above.
+ * The largest order after base pages: an existing last-level table is not
+ * replaced by an entry of the level above.
  */
 static int order_in_table(void)
 {
@@ -203,8 +203,8 @@ unsigned int own_tag(size_t page)
 }
 
 /*
- * Unmap a page in the middle of every other block: the others are as they were.
- * Where in a block it was.
+ * Unmap a page in the middle of every second block, and check the others. Returns
+ * its offset in the block.
  */
 size_t unmap_middles(unsigned int (*tag)(size_t page))
 {
@@ -241,7 +241,7 @@ void set_mem(long arg, int blocks)
 	compact();
 }
 
-/* A file of mem.len, of which nothing is in the page cache: on tmpfs a hole. */
+/* A file of mem.len with nothing in the page cache: on tmpfs a hole. */
 void make_mem_file(void)
 {
 	if (file_fs == IMAGE) {
@@ -257,7 +257,7 @@ int file_prot(long arg)
 	return ARG_FS(arg) == TMPFS ? RW : PROT_READ;
 }
 
-/* Map the file from some page on, and ask for the order. */
+/* Map the file from page @first on, and request the order. */
 void map_fd(char *addr, size_t len, int prot, int flags, size_t first)
 {
 	int err;
@@ -269,8 +269,8 @@ void map_fd(char *addr, size_t len, int prot, int flags, size_t first)
 }
 
 /*
- * Make a file of four blocks (three of the largest) of which nothing is in the
- * page cache, and map it.
+ * Make a file of four blocks (three of the largest) with nothing in the page
+ * cache, and map it.
  */
 void map_file(long arg, int prot, int flags)
 {
@@ -296,7 +296,7 @@ void drop_cache(void)
 	must_call(posix_fadvise(file_fd, 0, 0, POSIX_FADV_DONTNEED));
 }
 
-/* A fault in the middle of each block: the whole block is there at once. */
+/* Fault in the middle of each block, and check that the whole block is mapped. */
 void touch_blocks(char *base, size_t len, int order)
 {
 	for (size_t off = 0; off < len; off += mem.block) {
@@ -306,7 +306,7 @@ void touch_blocks(char *base, size_t len, int order)
 	}
 }
 
-/* Are these pages by themselves, or in pages of up to an order that are all mapped? */
+/* Check that each page is mapped by a whole page of at most an order. */
 void must_map_whole(char *from, size_t len, int most)
 {
 	for (size_t off = 0; off < len; off += page_size) {

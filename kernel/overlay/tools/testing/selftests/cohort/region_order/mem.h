@@ -35,7 +35,7 @@ extern enum fs file_fs;
 
 void switch_all(const char *to);
 
-void keep_switches(void);	/* at `never`, and as they were after the last case */
+void keep_switches(void);	/* set them to `never`, and restore them after the last case */
 
 int regions(const char *addr, size_t len);
 size_t nr_pages(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Asking for a page size, and finding out what a page's size is. It comes from
- * /proc/kpageflags, not from what the kernel says of itself in smaps or vmstat.
+ * Request a page size, and find the size of a mapped page. The size comes from
+ * /proc/kpageflags, so that these tests do not rely on smaps or vmstat.
  */
 #include "order.h"
 
@@ -13,7 +13,7 @@ int set_order(void *addr, size_t len, int order, int policy)
 #define KPF_HEAD	0x8000ULL
 #define KPF_TAIL	0x10000ULL
 
-/* words of a file that has one for each page */
+/* read words of a file with one word per page */
 static void read_words(const char *path, __u64 first, int n, __u64 *words)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -28,7 +28,7 @@ static void read_words(const char *path, __u64 first, int n, __u64 *words)
 
 #define MOST	8192	/* base pages of a large one */
 
-/* The order of the page at an address, if all of it is mapped around there. */
+/* The order of the page at an address, or ABSENT, or PART if it is not mapped whole. */
 int mapped_order(const char *addr)
 {
 	__u64 entry = pagemap_entry(0, addr), pfn = entry & PM_PFN, head;
@@ -103,7 +103,7 @@ void must_have_none(const void *addr)
 
 void need_orders(void)
 {
-	/* of no memory at all: what is asked is if the advice is known */
+	/* an empty range: it fails only if the advice is unknown */
 	if (set_order(NULL, 0, 0, 0) == -EINVAL)
 		skip("this kernel has no page size for each region");
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of a page size for each region share: asking for one, finding
- * out what a page's size is, and a file on a file system that has large pages.
+ * What the tests of a page size for each region share: request a size, find the
+ * size of a mapped page, and make a file on a file system with large pages.
  */
 #ifndef COHORT_SELFTEST_ORDER_H
 #define COHORT_SELFTEST_ORDER_H
 
 #include "../common.h"
-/* of this very tree: other kernels refuse it */
+/* this tree's header; other kernels refuse the advice */
 #include "../../../../../include/uapi/linux/region_order.h"
-
 
 #define WAIT	MADV_ORDER_WAIT
 #define COPY	MADV_ORDER_COPY

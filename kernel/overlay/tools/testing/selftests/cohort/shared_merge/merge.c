@@ -22,7 +22,7 @@ static bool inject(const char *knob, const char *value)
 	return ok;
 }
 
-/* So many of a hundred allocations of ksmd fail, and nobody else's. */
+/* Let this percentage of ksmd's allocations fail, and no other process's. */
 bool ksmd_fails(const char *percent)
 {
 	char path[48];
@@ -150,7 +150,7 @@ long advise(long advice, long unused)
 	return madvise(memory, table_size, advice) ? -errno : 0;
 }
 
-/* All is as it was filled, but for one page if that is not negative. */
+/* Check all pages; page @except, if not negative, holds @tag. */
 long intact(long except, long tag)
 {
 	for (int i = 0; i < PAGES; i++)
@@ -180,7 +180,10 @@ void start(int children)
 		ask(i, intact, -1, 0);
 }
 
-/* Do two processes have one table there? What one reads into a hole tells. */
+/*
+ * Whether two processes share the table: a page that one reads in appears in the
+ * other.
+ */
 static long read_hole(long page, long unused)
 {
 	touch(memory + page * page_size);

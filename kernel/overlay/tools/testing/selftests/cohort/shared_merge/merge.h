@@ -12,9 +12,9 @@
 #define COPIES		32
 #define PAGES		(2 * COPIES)
 #define SHARERS		8
-#define FAILURES	40	/* more than one call allocates */
+#define FAILURES	40	/* more than the allocations of one call */
 #define LEAVERS		(quick ? 8 : 24)
-#define OWN		(2 * PAGES)	/* this page each has for itself, if at all */
+#define OWN		(2 * PAGES)	/* a page that no two processes have in common */
 
 extern char *memory;
 

@@ -80,7 +80,7 @@ struct want *add_want(struct model *m, char *addr, unsigned int tag, enum access
 	return w;
 }
 
-/* everything in r is found elsewhere now; a hole, or `left` in its place */
+/* the pages of r are at another address now; `left` says what is at the old one */
 void now_moved(struct model *m, struct range r, char *to, enum access left)
 {
 	int n = m->n;
@@ -114,7 +114,7 @@ static long do_action(long index, long me)
 
 static char in_data = 1;
 
-/* write wherever libc and we write, so that the tables of these are one's own */
+/* unshare the tables that libc and this program write to */
 long warm_up(long a, long b)
 {
 	char *p = malloc(100);
@@ -163,7 +163,7 @@ static void play(long index, enum kind kind, int role)
 	for (size_t i = 0; i < ARRAY_SIZE(cause_names); i++)
 		if (act->causes & (1 << i))
 			grown += vm_event(cause_names[i]) - before[i];
-	/* in a table of shared mappings alone a write is no reason to leave */
+	/* a write does not unshare a table with shared mappings only */
 	if (sharing_possible() && act->causes &&
 	    !(act->causes == BY_FAULT && kind_shared(kind)))
 		must(grown > 0, "%s: no counter of unshared tables moved", roles[role].text);
@@ -180,7 +180,7 @@ static void play(long index, enum kind kind, int role)
 	model_scribble_all(last + 1);
 	model_check_all(last + 1);
 
-	/* what the actor made of its memory is what its next child gets */
+	/* the actor's next child inherits its memory */
 	spawn_from(actor, 5);
 	board->model[5] = board->model[actor];
 	if (act->fork_view)
@@ -189,7 +189,7 @@ static void play(long index, enum kind kind, int role)
 	model_scribble_all(6);
 	model_check_all(6);
 
-	/* and the others keep theirs when it goes */
+	/* the others keep theirs when it exits */
 	if (actor != SELF) {
 		quit(actor);
 		board->model[actor].n = 0;

@@ -56,7 +56,7 @@ struct action {
 	const char *desc;
 	action_fn fn;
 	unsigned int kinds;
-	unsigned int causes;		/* one of these counters must move */
+	unsigned int causes;		/* at least one of these counters must grow */
 	void (*fork_view)(struct model *m);
 	unsigned int guards;
 };
