@@ -27,8 +27,8 @@ const FUZZ_OPTIONS: &str = "--seed 1 --seconds 60 --race 30 --noise 1 --tap";
 const MODES: &[&str] = &["optin", "always"];
 /// The option with which our KUnit tests run at boot.
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
-/// So many failures may be a matter of time on a busy machine, and are asked about again.
-const ASKED_AGAIN: usize = 3;
+/// Retry up to this many failures: they may be timeouts on a loaded host.
+const RETRIES: usize = 3;
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
 const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
@@ -249,7 +249,7 @@ fn doubtful<'a>(tests: &[(&'a str, Test)]) -> Vec<&'a str> {
         .iter()
         .filter(|(_, test)| test.verdict == Verdict::Fail)
         .collect();
-    if failed.len() > ASKED_AGAIN || failed.iter().any(|(_, test)| test.fatal()) {
+    if failed.len() > RETRIES || failed.iter().any(|(_, test)| test.fatal()) {
         return Vec::new();
     }
     let mut programs: Vec<&str> = failed.iter().map(|(program, _)| *program).collect();
