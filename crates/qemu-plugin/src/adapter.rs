@@ -141,52 +141,24 @@ unsafe extern "C" fn on_exit(_id: u64, _data: *mut c_void) {
 
 unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
     enter();
-    let session = session();
-    // SAFETY: QEMU's handles are valid during this call. What is handed to QEMU stays boxed in
-    // PLUGIN's vectors until `on_flush`, when no code refers to it.
+    // SAFETY: QEMU's handles are valid during this call. The block that is kept from one
+    // instruction to the next is boxed in PLUGIN.
     unsafe {
-        let blocks = &mut *PLUGIN.blocks.get();
         let mut current: Option<*mut Block> = None;
-        let mut bytes = [0u8; 16];
         for index in 0..ffi::qemu_plugin_tb_n_insns(tb) {
             let insn = ffi::qemu_plugin_tb_get_insn(tb, index);
             let vaddr = ffi::qemu_plugin_insn_vaddr(insn);
             let size = ffi::qemu_plugin_insn_size(insn);
             let block = match current {
                 Some(block) if (*block).vaddr >> 12 == vaddr >> 12 => block,
-                _ => {
-                    let host = ffi::qemu_plugin_insn_haddr(insn) as usize;
-                    blocks.push(Box::new(session.block(vaddr, host)));
-                    let block: *mut Block = &mut **blocks.last_mut().expect("just pushed");
-                    ffi::qemu_plugin_register_vcpu_insn_exec_cb(
-                        insn,
-                        on_fetch,
-                        ffi::READS_REGS,
-                        block.cast(),
-                    );
-                    block
-                }
+                _ => watch_fetch(insn, vaddr),
             };
             current = Some(block);
             (*block).instructions += 1;
             // Bytes of an instruction in the next page belong to that page's part.
             let left = 0x1000 - ((*block).vaddr as u32 & 0xfff);
             (*block).size = ((*block).size + size as u32).min(left);
-            let len = ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
-            if let Some(what) = session.event(vaddr, &bytes[..len.min(size)]) {
-                let sites = &mut *PLUGIN.sites.get();
-                sites.push(Box::new(Site {
-                    what,
-                    next: vaddr.wrapping_add(size as u64),
-                }));
-                let site: *mut Site = &mut **sites.last_mut().expect("just pushed");
-                ffi::qemu_plugin_register_vcpu_insn_exec_cb(
-                    insn,
-                    on_event,
-                    ffi::READS_REGS,
-                    site.cast(),
-                );
-            }
+            watch_event(insn, vaddr, size);
             ffi::qemu_plugin_register_vcpu_mem_cb(
                 insn,
                 on_access,
@@ -195,6 +167,46 @@ unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
                 std::ptr::null_mut(),
             );
         }
+    }
+}
+
+/// Begins a part of a block at this instruction, and has QEMU call [`on_fetch`] before it.
+///
+/// # Safety
+/// `insn` is an instruction of the block that QEMU is translating.
+unsafe fn watch_fetch(insn: *mut ffi::Insn, vaddr: u64) -> *mut Block {
+    // SAFETY: the handle is valid. What is handed to QEMU stays boxed in PLUGIN's vectors until
+    // `on_flush`, when no code refers to it.
+    unsafe {
+        let host = ffi::qemu_plugin_insn_haddr(insn) as usize;
+        let blocks = &mut *PLUGIN.blocks.get();
+        blocks.push(Box::new(session().block(vaddr, host)));
+        let block: *mut Block = &mut **blocks.last_mut().expect("just pushed");
+        ffi::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fetch, ffi::READS_REGS, block.cast());
+        block
+    }
+}
+
+/// Has QEMU call [`on_event`] before this instruction of `size` bytes, if there is a reason to
+/// watch it.
+///
+/// # Safety
+/// `insn` is an instruction of the block that QEMU is translating.
+unsafe fn watch_event(insn: *mut ffi::Insn, vaddr: u64, size: usize) {
+    let mut bytes = [0u8; 16];
+    // SAFETY: as above; QEMU writes no more than the bytes' length.
+    unsafe {
+        let len = ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
+        let Some(what) = session().event(vaddr, &bytes[..len.min(size)]) else {
+            return;
+        };
+        let sites = &mut *PLUGIN.sites.get();
+        sites.push(Box::new(Site {
+            what,
+            next: vaddr.wrapping_add(size as u64),
+        }));
+        let site: *mut Site = &mut **sites.last_mut().expect("just pushed");
+        ffi::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_event, ffi::READS_REGS, site.cast());
     }
 }
 
