@@ -28,7 +28,6 @@
 //! How the model works, what it leaves out and how to add a design is in `docs/model.md`.
 
 pub(crate) mod assoc;
-pub mod babelfish;
 pub(crate) mod cache;
 pub mod census;
 pub mod counters;

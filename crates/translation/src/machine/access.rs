@@ -2,7 +2,6 @@
 //! The way of an access: L1 TLB, L2 TLB, page walk, then the caches.
 
 use super::{Core, Fixed, Machine};
-use crate::babelfish::MaskPages;
 use crate::cache::Request;
 use crate::description::DomainCheck;
 use crate::entry::Entry;
@@ -10,6 +9,7 @@ use crate::entry::{attr, size_class};
 use crate::event::{AccessKind, Fault};
 use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
+use crate::tlb::mechanism::babelfish::MaskPages;
 
 /// What became of a slot that matched.
 enum Verdict {

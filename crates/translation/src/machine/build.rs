@@ -3,7 +3,6 @@
 
 use super::{BabelFish, Core, Fixed, Machine, Region};
 use crate::assoc::Assoc;
-use crate::babelfish::MaskPages;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
 use crate::description::{Aslr, CachePart, Model, Side, TlbPart, WalkEntry};
@@ -15,6 +14,7 @@ use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::requests::Requests;
 use crate::time::Clock;
+use crate::tlb::mechanism::babelfish::MaskPages;
 use crate::tlb::{Array, Tlb};
 use std::collections::HashMap;
 

@@ -13,7 +13,6 @@ mod walk;
 pub use build::CORES_MAX;
 
 use crate::assoc::Assoc;
-use crate::babelfish::MaskPages;
 use crate::cache::Hierarchy;
 use crate::counters::{Counters, Tally};
 use crate::description::{DomainCheck, Model, Tag, WalkCacheTag};
@@ -25,6 +24,7 @@ use crate::memory::GuestMemory;
 use crate::requests::{Latencies, Requests, When};
 use crate::time::Clock;
 use crate::tlb::Tlb;
+use crate::tlb::mechanism::babelfish::MaskPages;
 use std::collections::HashMap;
 
 /// An access whose physical address the page tables do not explain.

@@ -2,7 +2,6 @@
 //! Page walks: the walk caches, the caches behind them, and what the TLBs are filled with.
 
 use super::{Machine, Mismatch};
-use crate::babelfish::Copied;
 use crate::cache::Request;
 use crate::description::WalkCacheTag;
 use crate::entry::Entry;
@@ -10,6 +9,7 @@ use crate::entry::{LEVELS_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault};
 use crate::format::{Step, Translation, Walk};
 use crate::memory::GuestMemory;
+use crate::tlb::mechanism::babelfish::Copied;
 
 impl<M: GuestMemory> Machine<M> {
     /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since

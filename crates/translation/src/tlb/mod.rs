@@ -6,6 +6,8 @@
 //! bits of the context's tag below it (no page is smaller than 4 KB), where the mask leaves out the
 //! tag of a global entry and the offset bits of its page size.
 
+pub mod mechanism;
+
 use crate::entry::{Entry, attr};
 use crate::replacement::{Policy, Replacement};
 
