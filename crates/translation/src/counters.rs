@@ -5,7 +5,9 @@
 //! core changes its process, what was counted since the last change goes to the one that leaves.
 
 use crate::entry::SIZES_MAX;
-use serde::Serialize;
+pub use crate::tally::Tally;
+use crate::tally::counters;
+use crate::tlb::mechanism::Counts;
 
 /// Levels of TLB.
 pub const TLB_LEVELS: usize = 2;
@@ -13,40 +15,6 @@ pub const TLB_LEVELS: usize = 2;
 pub const CACHES: usize = 4;
 /// Levels of page tables.
 pub const TABLE_LEVELS: usize = crate::entry::LEVELS_MAX;
-
-/// Sums and differences of counters, field by field.
-pub trait Tally {
-    /// Adds what was counted between `old` and `new`.
-    fn add_since(&mut self, new: &Self, old: &Self);
-}
-
-impl Tally for u64 {
-    fn add_since(&mut self, new: &Self, old: &Self) {
-        *self += new - old;
-    }
-}
-
-impl<T: Tally, const N: usize> Tally for [T; N] {
-    fn add_since(&mut self, new: &Self, old: &Self) {
-        for (sum, (new, old)) in self.iter_mut().zip(new.iter().zip(old)) {
-            sum.add_since(new, old);
-        }
-    }
-}
-
-macro_rules! counters {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-        pub struct $name { $($(#[$doc])* pub $field: $kind,)+ }
-
-        impl Tally for $name {
-            fn add_since(&mut self, new: &Self, old: &Self) {
-                $(self.$field.add_since(&new.$field, &old.$field);)+
-            }
-        }
-    };
-}
 
 counters! {
     /// One level of TLB, one side, one page size.
@@ -132,8 +100,6 @@ counters! {
         cached: [u64; TABLE_LEVELS],
         /// Lookups of the page-walk cache that failed.
         cache_misses: u64,
-        /// MaskPages read (BabelFish).
-        mask_pages: u64,
         /// Ticks from the beginning of each walk to its end, for fetches and for data.
         ticks: [u64; 2],
         /// Lines of page tables in each cache (L1I, L1D, private L2, shared last level), summed up
@@ -141,22 +107,6 @@ counters! {
         table_lines: [u64; CACHES],
         /// Ticks that walks waited for the walker.
         waiting: u64,
-    }
-}
-
-counters! {
-    /// BabelFish's own doings.
-    BabelFishCounters {
-        /// L2 TLB lookups that read a PC bitmask and took the long access time.
-        long_accesses: u64,
-        /// Lookups refused by the process's bit in a PC bitmask.
-        private_refusals: u64,
-        /// Lookups that met another process's owned entry.
-        owned_refusals: u64,
-        /// Places given in a `pid_list`.
-        pids_listed: u64,
-        /// MaskPages that ran out of places: the group went back to own translations.
-        overflows: u64,
     }
 }
 
@@ -192,9 +142,6 @@ counters! {
         dcache_stall: u64,
         /// Page faults.
         faults: FaultCounters,
-        /// Domain faults that the hardware would have taken on a translation left over by another
-        /// process (EuroSys'16 section 3.2.3). The guest under QEMU did not take them.
-        domain_faults: u64,
         /// Changes of the address space or of its tag.
         context_switches: u64,
         /// TLB entries dropped by invalidations.
@@ -205,8 +152,8 @@ counters! {
         stale: u64,
         /// Accesses that no walk of the tables explains. They count as walks and fill no TLB.
         unexplained: u64,
-        /// BabelFish.
-        babelfish: BabelFishCounters,
+        /// What the mechanisms of the TLB counted.
+        mechanisms: Counts,
     }
 }
 

@@ -6,8 +6,9 @@
 //! explained in `docs/model.md` and below.
 
 use crate::error::ModelError;
-use crate::format::{Format, Test, page_size};
+use crate::format::{Format, page_size};
 use crate::replacement::Policy;
+use crate::tlb::mechanism::{Parts, Setup};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::Path;
 
@@ -202,54 +203,6 @@ pub struct MemoryPart {
     pub burst: u64,
 }
 
-/// BabelFish's address layout randomisation (ISCA'20 section IV-D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Aslr {
-    /// One layout a cohort: entries are shared in both levels of TLB.
-    Sw,
-    /// One layout a process: a transformation between the levels; L1 is not shared.
-    Hw,
-}
-
-/// BabelFish.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BabelFishPart {
-    /// Which of the two.
-    pub aslr: Aslr,
-    /// ASLR-HW: cycles of the transformation on each L1 TLB miss.
-    pub transform_cycles: u64,
-    /// L2 access time in cycles when the PC bitmask is read; the L2's own `cycles` is the short one.
-    pub long_cycles: u64,
-    /// Bits of the PC bitmask, and places in a `pid_list`: at most 32.
-    pub pc_bits: u32,
-    /// A table is owned when the entry that points to it passes one of these tests.
-    pub owned: Vec<Test>,
-    /// ORPC when that entry passes one of these. Left out: ORPC is taken from the MaskPage itself.
-    pub or_pc: Option<Vec<Test>>,
-}
-
-/// What the hardware does when an entry's domain is closed to the process (ARMv7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DomainCheck {
-    /// A domain fault, as ARM's does.
-    Fault,
-    /// No match: the improvement that EuroSys'16 section 3.2.3 ends with.
-    Miss,
-}
-
-/// Domains.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DomainsPart {
-    /// What a closed domain does.
-    pub check: DomainCheck,
-    /// Cycles that the handler of a domain fault takes, which a guest under QEMU never runs.
-    pub handler_cycles: u64,
-}
-
 /// A machine's description, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -276,10 +229,9 @@ pub struct Model {
     pub cache: CachesPart,
     /// Main memory.
     pub memory: MemoryPart,
-    /// BabelFish, if the machine has it.
-    pub babelfish: Option<BabelFishPart>,
-    /// Domains, for formats that have them.
-    pub domains: Option<DomainsPart>,
+    /// What the machine has beyond that: a table per mechanism.
+    #[serde(skip)]
+    pub mechanisms: Parts,
     /// The page-table format itself.
     #[serde(skip)]
     pub(crate) format: Option<Format>,
@@ -376,9 +328,11 @@ impl Model {
             name: name.to_owned(),
             why,
         };
-        let mut model: Self = table
-            .try_into()
-            .map_err(|e: toml::de::Error| invalid(e.to_string()))?;
+        let toml = |e: toml::de::Error| invalid(e.to_string());
+        let mut table = table;
+        let mechanisms = Parts::take(&mut table).map_err(toml)?;
+        let mut model: Self = table.try_into().map_err(toml)?;
+        model.mechanisms = mechanisms;
         model.format = Some(Format::builtin(&model.page_tables)?);
         model.check().map_err(invalid)?;
         Ok(model)
@@ -406,6 +360,17 @@ impl Model {
     /// The page-table format.
     pub fn format(&self) -> &Format {
         self.format.as_ref().expect("set by every constructor")
+    }
+
+    /// What the mechanisms of a machine of `cores` cores are made for.
+    pub(crate) fn setup(&self, cores: usize) -> Setup<'_> {
+        Setup {
+            format: self.format(),
+            numbers_spaces: self.tag == Tag::AddressSpace,
+            levels: self.tlb.iter().map(|tlb| tlb.level).max().unwrap_or(1),
+            cores,
+            ticks_per_cycle: self.core.issue_width,
+        }
     }
 
     /// What types cannot say: what makes no machine, and sizes that no machine has, whose memory or
@@ -466,21 +431,7 @@ impl Model {
                 return Err(format!("{what} must be at most {TIME_MAX}"));
             }
         }
-        if let Some(babelfish) = &self.babelfish {
-            if !(1..=32).contains(&babelfish.pc_bits) {
-                return Err("babelfish.pc_bits must be 1 to 32".to_owned());
-            }
-            if self.tag != Tag::AddressSpace {
-                return Err("babelfish needs tag = \"address-space\" for its PCID".to_owned());
-            }
-            if !self.tlb.iter().any(|tlb| tlb.level == 2) {
-                return Err("babelfish needs a level 2 TLB".to_owned());
-            }
-            if babelfish.owned.is_empty() {
-                return Err("babelfish.owned must name at least one test of bits".to_owned());
-            }
-        }
-        Ok(())
+        self.mechanisms.check(&self.setup(0))
     }
 
     /// All times in cycles or in memory's clocks, by the names of their fields.
@@ -504,14 +455,7 @@ impl Model {
         if let Some(cache) = &self.walk_cache {
             times.push(("walk_cache.cycles".to_owned(), cache.cycles));
         }
-        if let Some(fish) = &self.babelfish {
-            let transform = fish.transform_cycles;
-            times.push(("babelfish.transform_cycles".to_owned(), transform));
-            times.push(("babelfish.long_cycles".to_owned(), fish.long_cycles));
-        }
-        if let Some(domains) = &self.domains {
-            times.push(("domains.handler_cycles".to_owned(), domains.handler_cycles));
-        }
+        times.extend(self.mechanisms.times());
         times
     }
 

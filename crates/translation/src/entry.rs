@@ -18,10 +18,8 @@ pub mod attr {
     pub const NO_EXECUTE: u16 = 1 << 3;
     /// Belongs to every address space.
     pub const GLOBAL: u16 = 1 << 4;
-    /// BabelFish's O: owned by one process.
-    pub const OWNED: u16 = 1 << 5;
-    /// BabelFish's ORPC: some process has a private copy.
-    pub const OR_PC: u16 = 1 << 6;
+    /// Bits 5 to 7: what a mechanism keeps there (BabelFish's O and ORPC).
+    pub const MECHANISM_SHIFT: u32 = 5;
     /// Bits 8 to 11: the domain.
     pub const DOMAIN_SHIFT: u32 = 8;
     /// Bits 12 to 14: the number of the page size in the format.
@@ -72,8 +70,8 @@ pub struct Entry {
     pub shift: u32,
     /// [`attr`] bits.
     pub attr: u16,
-    /// The address space that brought it in; BabelFish's PCID.
+    /// The address space that brought it in.
     pub owner: u16,
-    /// BabelFish's PC bitmask; 0 unless it was loaded.
-    pub private: u32,
+    /// What a mechanism keeps in it (BabelFish's PC bitmask).
+    pub extra: u32,
 }

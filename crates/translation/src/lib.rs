@@ -45,6 +45,7 @@ mod mshr;
 pub mod replacement;
 pub mod report;
 pub(crate) mod requests;
+pub(crate) mod tally;
 pub mod time;
 pub(crate) mod tlb;
 pub mod trace;
@@ -61,3 +62,4 @@ pub use event::{
 pub use machine::Machine;
 pub use memory::{GuestMemory, SparseMemory};
 pub use report::Report;
+pub use tlb::mechanism;

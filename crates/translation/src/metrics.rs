@@ -97,20 +97,8 @@ impl Counters {
             Metric::new("stale", self.stale as f64, "entries"),
             Metric::new("unexplained", self.unexplained as f64, "accesses"),
         ]);
-        let fish = &self.babelfish;
-        for (name, count, unit) in [
-            ("domain-faults", self.domain_faults, "faults"),
-            ("mask-pages-read", walk.mask_pages, "reads"),
-            ("babelfish-long-accesses", fish.long_accesses, "accesses"),
-            (
-                "babelfish-private-refusals",
-                fish.private_refusals,
-                "entries",
-            ),
-            ("babelfish-owned-refusals", fish.owned_refusals, "entries"),
-            ("babelfish-pids-listed", fish.pids_listed, "places"),
-            ("babelfish-overflows", fish.overflows, "pages"),
-        ] {
+        // The last registered first, as it has always been.
+        for (name, count, unit) in self.mechanisms.figures().into_iter().rev().flatten() {
             list.push(Metric::new(name, count as f64, unit));
         }
         list
@@ -206,20 +194,20 @@ mod tests {
     fn rates_and_means_and_what_only_some_machines_count_are_there() {
         let mut counters = Counters {
             instructions: 4000,
-            domain_faults: 5,
             ..Counters::default()
         };
         counters.tlb[1][1][0].misses = 4;
         counters.tlb[1][1][1].misses = 6;
         counters.cache[2].misses = 2;
         counters.walk.walks = 10;
-        counters.walk.mask_pages = 9;
+        counters.mechanisms.domains.faults = 5;
+        counters.mechanisms.babelfish.mask_pages = 9;
         counters.walk.table_lines = [0, 1, 25, 400];
-        counters.babelfish.long_accesses = 1;
-        counters.babelfish.private_refusals = 2;
-        counters.babelfish.owned_refusals = 3;
-        counters.babelfish.pids_listed = 4;
-        counters.babelfish.overflows = 6;
+        counters.mechanisms.babelfish.long_accesses = 1;
+        counters.mechanisms.babelfish.private_refusals = 2;
+        counters.mechanisms.babelfish.owned_refusals = 3;
+        counters.mechanisms.babelfish.pids_listed = 4;
+        counters.mechanisms.babelfish.overflows = 6;
         let list = counters.metrics(2);
         for (name, expected) in [
             ("l2-tlb-data-mpki", 2.5),

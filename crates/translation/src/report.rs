@@ -6,6 +6,7 @@ use crate::event::Identity;
 use crate::machine::{Counted, Machine};
 use crate::memory::GuestMemory;
 pub use crate::requests::Latencies;
+use crate::tlb::mechanism::Counts;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -132,8 +133,9 @@ pub struct Summary {
     pub tlb_stale: u64,
     /// Accesses that no walk explained.
     pub unexplained: u64,
-    /// BabelFish.
-    pub babelfish: crate::counters::BabelFishCounters,
+    /// What the mechanisms of the TLB counted, by their names in descriptions.
+    #[serde(flatten)]
+    pub mechanisms: Counts,
     /// The plain counters, for sums and tests.
     #[serde(skip)]
     pub counters: Counters,
@@ -294,7 +296,7 @@ impl<M: GuestMemory> Machine<M> {
             data_walk_cycles: cycles(walk.ticks[1]),
             walker_waiting_cycles: cycles(walk.waiting),
             walk_cache_misses: walk.cache_misses,
-            mask_pages_read: walk.mask_pages,
+            mask_pages_read: counters.mechanisms.babelfish.mask_pages,
             tables: tables
                 .map(|(level, (&references, &cached))| TableSummary {
                     level: level.to_owned(),
@@ -324,13 +326,13 @@ impl<M: GuestMemory> Machine<M> {
             faults: counters.faults.by_kind.iter().sum(),
             fault_details: counters.faults,
             fault_cycles: cycles(counters.faults.ticks),
-            domain_faults: counters.domain_faults,
+            domain_faults: counters.mechanisms.domains.faults,
             context_switches: counters.context_switches,
             tlb_invalidated: counters.invalidated,
             tlb_switched_out: counters.switched_out,
             tlb_stale: counters.stale,
             unexplained: counters.unexplained,
-            babelfish: counters.babelfish,
+            mechanisms: counters.mechanisms,
             counters: *counters,
         }
     }

@@ -1,43 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The way of an access: L1 TLB, L2 TLB, page walk, then the caches.
 
-use super::{Core, Fixed, Machine};
+use super::{Core, Machine};
 use crate::cache::Request;
-use crate::description::DomainCheck;
 use crate::entry::Entry;
 use crate::entry::{attr, size_class};
 use crate::event::{AccessKind, Fault};
 use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
-use crate::tlb::mechanism::babelfish::MaskPages;
-
-/// What became of a slot that matched.
-enum Verdict {
-    /// A hit.
-    Use,
-    /// BabelFish: another process owns it. Go on looking.
-    Owned,
-    /// BabelFish: the process has a copy of its own. Go on looking.
-    Private,
-    /// The same, and neither the entry nor the MaskPage knew.
-    Unknown,
-    /// Its domain is closed, and that is no match. Go on looking.
-    Closed,
-    /// It is not what the guest has any more: drop it and go on.
-    Stale,
-    /// A hit that does not allow the access.
-    Deny(Fault),
-}
+use crate::tlb::mechanism::{After, Looked, Lookup, Match, Terms};
 
 /// What a level of TLB found.
 #[derive(Default)]
 struct Found {
     slot: Option<usize>,
     deny: Option<Fault>,
-    /// A PC bitmask was read.
-    long: bool,
-    /// The process has a private copy of a page of this class that no bit told of.
-    unknown: Option<usize>,
+    looked: Looked,
+    /// An entry that was stale, if the machine checks those.
+    doubted: Option<Entry>,
 }
 
 /// What a hit ought to give.
@@ -68,92 +48,10 @@ impl Expected {
     }
 }
 
-/// What an access asks of the TLBs.
-#[derive(Clone, Copy)]
-struct Asked {
-    kind: AccessKind,
-    expected: Expected,
-    /// The access succeeded in the guest.
-    certain: bool,
-}
-
-impl Asked {
-    /// 0 for fetches, 1 for data.
-    fn side(self) -> usize {
-        usize::from(self.kind != AccessKind::Fetch)
-    }
-}
-
 /// A hit of a level: the address that it gives, and the entry.
 struct Hit {
     paddr: u64,
     entry: Entry,
-}
-
-/// One lookup: who asks for what.
-struct Lookup<'a> {
-    core: &'a Core,
-    fixed: &'a Fixed,
-    masks: &'a MaskPages,
-    asked: Asked,
-    /// The address in the layout of this level.
-    vaddr: u64,
-    /// Entries of this level are shared by cohort.
-    shared: bool,
-}
-
-impl Lookup<'_> {
-    /// ISCA'20 Figure 8, from step 2 on, for one way whose VPN and CCID match; and the same for
-    /// other TLBs, whose tags have settled it all but rights and domain.
-    fn judge(&self, tlb: &Tlb, slot: usize, long: &mut bool) -> Verdict {
-        let bits = tlb.attr(slot);
-        let global = bits & attr::GLOBAL != 0;
-        let by_cohort = self.shared && !global;
-        let owned = bits & attr::OWNED != 0;
-        if by_cohort && owned && tlb.owner(slot) != self.core.space {
-            return Verdict::Owned;
-        }
-        if by_cohort && !owned && bits & attr::OR_PC != 0 {
-            *long = true;
-            let class = size_class(bits);
-            let bit = self
-                .masks
-                .bit(self.core.ccid, class, self.vaddr, self.core.space);
-            if bit.is_some_and(|bit| tlb.private(slot) >> bit & 1 != 0) {
-                return Verdict::Private;
-            }
-        }
-        let mut checked = true;
-        if let Some((check, _)) = self.fixed.domains {
-            match (self.core.domain(bits), check) {
-                (1, _) => {}
-                (3, _) => checked = false,
-                (_, DomainCheck::Miss) => return Verdict::Closed,
-                (_, DomainCheck::Fault) => return Verdict::Deny(Fault::Domain),
-            }
-        }
-        let asked = self.asked;
-        if asked.expected.contradicts(tlb.translate(slot, self.vaddr)) {
-            let other = by_cohort && !owned && tlb.owner(slot) != self.core.space;
-            return if other {
-                Verdict::Unknown
-            } else {
-                Verdict::Stale
-            };
-        }
-        if !checked || self.core.allows(bits, asked.kind) {
-            return Verdict::Use;
-        }
-        if asked.certain {
-            return Verdict::Stale;
-        }
-        let cow = by_cohort && !owned && asked.kind == AccessKind::Write;
-        Verdict::Deny(if cow {
-            Fault::CopyOnWrite
-        } else {
-            Fault::Protection
-        })
-    }
 }
 
 impl<M: GuestMemory> Machine<M> {
@@ -320,35 +218,27 @@ impl<M: GuestMemory> Machine<M> {
         certain: bool,
     ) -> Result<(u64, u64), (Fault, u64)> {
         let side = usize::from(kind != AccessKind::Fetch);
-        // Where the model plays BabelFish's kernel it must know what a lookup ought to give.
-        let infers = self
-            .fixed
-            .babelfish
-            .as_ref()
-            .is_some_and(|fish| fish.or_pc.is_none());
         let expected = match paddr {
             Some(paddr) => Expected::Address(paddr),
-            None if infers => self.expected(core, vaddr, certain),
+            None if self.fixed.infers => self.expected(core, vaddr, certain),
             None => Expected::Anything,
         };
-        let asked = Asked {
-            kind,
-            expected,
-            certain,
-        };
+        let lookup = self.lookup(core, kind, vaddr, certain);
         let mut time = 0;
-        let l1 = self.level(core, 0, asked, vaddr, &mut time);
+        let l1 = self.level(&lookup, expected, &mut time);
         if let Some(hit) = l1.map_err(|fault| (fault, time))? {
             return Ok((hit.paddr, time));
         }
         time += self.fixed.tlb_time[0][side];
-        let mut shared_vaddr = vaddr;
-        if let Some(fish) = self.fixed.babelfish.as_ref().filter(|fish| fish.hw) {
-            time += fish.transform;
-            shared_vaddr = self.to_cohort_layout(core, vaddr);
-        }
+        let (shared_vaddr, took) = self.relocate(core, vaddr);
+        time += took;
         if !self.cores[core].l2.is_empty() {
-            let l2 = self.level(core, 1, asked, shared_vaddr, &mut time);
+            let lookup = Lookup {
+                level: 1,
+                vaddr: shared_vaddr,
+                ..lookup
+            };
+            let l2 = self.level(&lookup, expected, &mut time);
             if let Some(hit) = l2.map_err(|fault| (fault, time))? {
                 let class = size_class(hit.entry.attr);
                 self.cores[core].counters.tlb[0][side][class].misses += 1;
@@ -359,153 +249,181 @@ impl<M: GuestMemory> Machine<M> {
         self.walk_and_fill(core, kind, vaddr, shared_vaddr, paddr, certain, time)
     }
 
-    /// Whether cohorts share the entries of this level (0 for L1).
-    fn shares(&self, level: usize) -> bool {
-        let fish = self.fixed.babelfish.as_ref();
-        fish.is_some_and(|fish| level > 0 || !fish.hw)
+    /// A lookup of L1 by what runs on a core.
+    pub(super) fn lookup(
+        &self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        certain: bool,
+    ) -> Lookup {
+        let this = &self.cores[core];
+        Lookup {
+            core,
+            level: 0,
+            side: usize::from(kind != AccessKind::Fetch),
+            walked: false,
+            space: this.space,
+            kind,
+            vaddr,
+            dacr: this.context.dacr,
+            certain,
+        }
     }
 
     /// Looks up one level and counts what comes of it. `time` grows by the second level's access
-    /// time and by what events on the way cost: that of the first is hidden if it hits.
+    /// time and by what events on the way cost: L1's own is hidden if it hits.
     fn level(
         &mut self,
-        core: usize,
-        level: usize,
-        asked: Asked,
-        vaddr: u64,
+        lookup: &Lookup,
+        expected: Expected,
         time: &mut u64,
     ) -> Result<Option<Hit>, Fault> {
-        let shared = self.shares(level);
-        let found = self.look(core, level, asked, vaddr, shared, time);
-        if level > 0 {
-            *time += match &self.fixed.babelfish {
-                Some(fish) if found.long => {
-                    self.cores[core].counters.babelfish.long_accesses += 1;
-                    fish.long
+        let (core, level, side) = (lookup.core, lookup.level, lookup.side);
+        let shared = self.fixed.shared[level];
+        let may_refill = level == self.fixed.last_level && !self.mechanisms.is_empty();
+        let mut found = loop {
+            let found = self.search(lookup, expected);
+            if found.slot.is_some() || !may_refill || !self.refill(lookup, time) {
+                break found;
+            }
+        };
+        if let Some(entry) = found.doubted {
+            let (kind, vaddr) = (lookup.kind, lookup.vaddr);
+            self.check_stale(core, kind, vaddr, expected.address(), &entry, shared);
+        }
+        let mut after = After {
+            access: if level == 0 {
+                0
+            } else {
+                self.fixed.tlb_time[level][side]
+            },
+            ..After::default()
+        };
+        if self.fixed.judged[level] {
+            for number in 0..self.mechanisms.len() {
+                let counts = &mut self.cores[core].counters.mechanisms;
+                self.mechanisms[number].looked(lookup, found.looked, &mut after, counts);
+                if after.drop.is_some() {
+                    self.perform(core, after.drop.take());
                 }
-                _ => self.fixed.tlb_time[level][asked.side()],
-            };
+            }
+            if after.miss {
+                found.slot = None;
+            }
         }
-        if let Some(class) = found.unknown {
-            self.found_private(core, class, vaddr);
-        }
+        *time += after.access + after.time;
         if let Some(fault) = found.deny {
             return Err(fault);
         }
         let this = &mut self.cores[core];
-        let index = this.l2_index(asked.side());
-        let tlb = match level {
-            0 => &mut this.l1[asked.side()],
-            _ => &mut this.l2[index],
-        };
+        let tlb = this.tlb_mut(level, side);
         let hit = found.slot.and_then(|slot| {
             tlb.used(slot);
-            let paddr = tlb.translate(slot, vaddr);
+            let paddr = tlb.translate(slot, lookup.vaddr);
             tlb.entry(slot).map(|entry| Hit { paddr, entry })
         });
         if let Some(Hit { entry, .. }) = &hit {
-            this.count_hit(level, asked.side(), entry.attr, entry.owner, shared);
+            this.count_hit(level, side, entry.attr, entry.owner, shared);
         }
         Ok(hit)
     }
 
-    /// Searches one level. `time` grows only by what events on the way cost.
-    fn look(
-        &mut self,
-        core: usize,
-        level: usize,
-        asked: Asked,
-        vaddr: u64,
-        shared: bool,
-        time: &mut u64,
-    ) -> Found {
-        let side = asked.side();
-        let mut found = Found::default();
-        let (mut stale, mut private, mut owned) = (0, 0, 0);
-        let mut domain_fault = false;
-        let mut doubted = None;
-        // The TLB is taken out so that the rest of the core can be read meanwhile; it is a few
-        // pointers.
-        let index = self.cores[core].l2_index(side);
-        let mut tlb = match level {
-            0 => std::mem::take(&mut self.cores[core].l1[side]),
-            _ => std::mem::take(&mut self.cores[core].l2[index]),
+    /// Searches one level: mechanisms, the guest's own translation and rights decide about each way
+    /// whose page and tag match.
+    #[inline(always)]
+    fn search(&mut self, lookup: &Lookup, expected: Expected) -> Found {
+        let (judged, check) = (self.fixed.judged[lookup.level], self.check);
+        let mechanisms = &mut self.mechanisms;
+        let core = &mut self.cores[lookup.core];
+        let probe = Tlb::probe(lookup.vaddr, core.tags[lookup.level]);
+        let kind = lookup.kind as usize;
+        let (decide, wanted) = (core.decide[kind], core.wanted[kind]);
+        let index = core.l2_index(lookup.side);
+        let tlb = match lookup.level {
+            0 => &mut core.l1[lookup.side],
+            _ => &mut core.l2[index],
         };
-        let probe = Tlb::probe(vaddr, self.cores[core].tags[level]);
-        let lookup = Lookup {
-            core: &self.cores[core],
-            fixed: &self.fixed,
-            masks: &self.masks,
-            asked,
-            vaddr,
-            shared,
-        };
-        let slot = tlb.find(vaddr, probe, |tlb, slot| {
-            match lookup.judge(tlb, slot, &mut found.long) {
-                Verdict::Use => true,
-                Verdict::Closed => false,
-                Verdict::Owned => {
-                    owned += 1;
-                    false
-                }
-                Verdict::Private => {
-                    private += 1;
-                    false
-                }
-                Verdict::Unknown => {
-                    found.unknown = Some(size_class(tlb.attr(slot)));
-                    private += 1;
-                    false
-                }
-                Verdict::Stale => {
-                    doubted = tlb.entry(slot).filter(|_| self.check);
-                    tlb.remove(slot);
-                    stale += 1;
-                    false
-                }
-                Verdict::Deny(Fault::Domain) if asked.certain => {
-                    domain_fault = true;
-                    false
-                }
-                Verdict::Deny(fault) => {
-                    found.deny = Some(fault);
-                    true
+        let counters = &mut core.counters;
+        let (mut deny, mut looked, mut doubted) = (None, Looked::default(), None);
+        let slot = tlb.find(lookup.vaddr, probe, |tlb, slot| {
+            let mut terms = Terms::default();
+            if judged {
+                let way = tlb.way(slot);
+                for mechanism in mechanisms.iter_mut() {
+                    match mechanism.judge(lookup, &way, &mut terms, &mut counters.mechanisms) {
+                        Match::Yes => {}
+                        Match::No => return false,
+                        Match::Fault(fault) => {
+                            deny = Some(fault);
+                            return true;
+                        }
+                    }
                 }
             }
+            let bits = tlb.attr(slot);
+            let allowed = !terms.checked || bits & decide == wanted;
+            let contradicted = expected.contradicts(tlb.translate(slot, lookup.vaddr));
+            if contradicted && terms.others {
+                looked.passed += 1;
+                looked.class = size_class(bits);
+                return false;
+            }
+            if contradicted || !allowed && lookup.certain {
+                if check {
+                    doubted = tlb.entry(slot);
+                }
+                tlb.remove(slot);
+                counters.stale += 1;
+                return false;
+            }
+            if !allowed {
+                deny = Some(terms.refusal);
+            }
+            true
         });
-        found.slot = slot;
-        let this = &mut self.cores[core];
-        match level {
-            0 => this.l1[side] = tlb,
-            _ => this.l2[index] = tlb,
+        Found {
+            slot,
+            deny,
+            looked,
+            doubted,
         }
-        this.counters.stale += stale;
-        if shared {
-            this.counters.babelfish.private_refusals += private;
-            this.counters.babelfish.owned_refusals += owned;
-        }
-        if let Some(entry) = doubted {
-            self.check_stale(
-                core,
-                asked.kind,
-                vaddr,
-                asked.expected.address(),
-                &entry,
-                shared,
-            );
-        }
-        let this = &mut self.cores[core];
-        if domain_fault {
-            // Slides page 12: the handler finds a domain fault in the status register and flushes
-            // all entries with the faulting address; the access misses then, and is walked.
-            this.counters.domain_faults += 1;
-            if let Some((_, handler)) = self.fixed.domains {
-                *time += handler;
+    }
+
+    /// The last level missed: whether a mechanism put an entry into it that it held itself.
+    fn refill(&mut self, lookup: &Lookup, time: &mut u64) -> bool {
+        let this = &mut self.cores[lookup.core];
+        let tag = this.tags[lookup.level];
+        for mechanism in &mut self.mechanisms {
+            let missed = mechanism.missed(lookup, tag, &mut this.counters.mechanisms);
+            if let Some((entry, took)) = missed {
+                *time += took;
+                self.insert(lookup.core, lookup.level, lookup.side, &entry, tag);
+                return true;
             }
-            self.drop_address(core, vaddr);
-            found.slot = None;
         }
-        found
+        false
+    }
+
+    /// Puts an entry into a level as it is; mechanisms hear what the last level gives up for it.
+    fn insert(&mut self, core: usize, level: usize, side: usize, entry: &Entry, tag: u16) {
+        let old = self.cores[core].tlb_mut(level, side).insert(entry, tag);
+        if let Some((old, tag)) = old.filter(|_| level == self.fixed.last_level) {
+            for mechanism in &mut self.mechanisms {
+                mechanism.evicted(core, side, &old, tag);
+            }
+        }
+    }
+
+    /// The address by which everything behind L1 knows a page, and the ticks that finding it takes.
+    pub(super) fn relocate(&self, core: usize, vaddr: u64) -> (u64, u64) {
+        let space = self.cores[core].space;
+        self.mechanisms
+            .iter()
+            .fold((vaddr, 0), |(vaddr, time), mechanism| {
+                let (there, took) = mechanism.relocate(space, vaddr).unwrap_or((vaddr, 0));
+                (there, time + took)
+            })
     }
 
     /// Puts an entry into a level, in pieces if the level has no room for its size. `vaddr` is in
@@ -519,40 +437,33 @@ impl<M: GuestMemory> Machine<M> {
         there: u64,
         entry: &Entry,
     ) {
-        let shared = self.shares(level);
         let this = &mut self.cores[core];
         let tag = this.tags[level];
         let owner = this.space;
-        let index = this.l2_index(side);
-        let tlb = match level {
-            0 => &mut this.l1[side],
-            _ => &mut this.l2[index],
-        };
         // Two layouts may differ by less than the page's size.
         let aligned = entry.shift.min(there.wrapping_sub(vaddr).trailing_zeros());
-        let Some(shift) = tlb.size_for(aligned) else {
+        let Some(shift) = this.tlb_mut(level, side).size_for(aligned) else {
             return;
         };
         let within = there & ((1 << entry.shift) - 1) & !((1 << shift) - 1);
-        let page = vaddr & !((1 << shift) - 1);
         let mut piece = Entry {
-            page,
+            page: vaddr & !((1 << shift) - 1),
             frame: entry.frame + within,
             shift,
             owner,
             ..*entry
         };
-        if shared && shift != entry.shift {
-            // The PC bitmask is the whole page's; a piece is the process's own.
-            piece.attr = piece.attr & !attr::OR_PC | attr::OWNED;
-            piece.private = 0;
+        if shift != entry.shift {
+            for mechanism in &self.mechanisms {
+                mechanism.split(level, &mut piece);
+            }
         }
-        tlb.insert(&piece, tag);
+        self.insert(core, level, side, &piece, tag);
     }
 
     /// What a walk without any hardware finds, for an access whose address is not given.
     fn expected(&self, core: usize, vaddr: u64, certain: bool) -> Expected {
-        let vaddr = self.to_cohort_layout(core, vaddr);
+        let (vaddr, _) = self.relocate(core, vaddr);
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, vaddr);
@@ -567,6 +478,14 @@ impl<M: GuestMemory> Machine<M> {
 }
 
 impl Core {
+    fn tlb_mut(&mut self, level: usize, side: usize) -> &mut Tlb {
+        let index = self.l2_index(side);
+        match level {
+            0 => &mut self.l1[side],
+            _ => &mut self.l2[index],
+        }
+    }
+
     fn count_hit(&mut self, level: usize, side: usize, bits: u16, owner: u16, shared: bool) {
         let counters = &mut self.counters.tlb[level][side][size_class(bits)];
         counters.hits += 1;

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine from its description.
 
-use super::{BabelFish, Core, Fixed, Machine, Region};
+use super::{Core, Fixed, Machine, Region};
 use crate::assoc::Assoc;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
-use crate::description::{Aslr, CachePart, Model, Side, TlbPart, WalkEntry};
+use crate::description::{CachePart, Model, Side, TlbPart, WalkEntry};
 use crate::dram::Geometry;
-use crate::entry::SIZES_MAX;
 use crate::error::ModelError;
 use crate::event::Context;
 use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::requests::Requests;
 use crate::time::Clock;
-use crate::tlb::mechanism::babelfish::MaskPages;
+use crate::tlb::mechanism::Mechanism;
 use crate::tlb::{Array, Tlb};
 use std::collections::HashMap;
 
@@ -34,12 +33,8 @@ impl<M: GuestMemory> Machine<M> {
             });
         }
         let format = model.format().clone();
-        let fixed = fixed(model);
-        let mut above = [None; SIZES_MAX];
-        for (above, &size) in above.iter_mut().zip(format.sizes()) {
-            *above = format.above_shift(size);
-        }
-        let bits = model.babelfish.as_ref().map_or(0, |fish| fish.pc_bits);
+        let mechanisms = model.mechanisms.build(&model.setup(cores));
+        let fixed = fixed(model, &mechanisms);
         let core = core(model);
         let mut machine = Self {
             last_core: 0,
@@ -47,7 +42,7 @@ impl<M: GuestMemory> Machine<M> {
             caches: Hierarchy::new(&shapes(model), cores),
             fixed,
             format,
-            masks: MaskPages::new(bits, above),
+            mechanisms,
             memory,
             time: 0,
             spaces: Vec::new(),
@@ -85,7 +80,7 @@ fn serves(part: &TlbPart, level: usize, side: usize) -> bool {
         }
 }
 
-fn fixed(model: &Model) -> Fixed {
+fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
     let mut tlb_time = [[0; 2]; 2];
     let mut flushed_on_switch = [[false; 2]; 2];
     for level in 0..2 {
@@ -96,10 +91,9 @@ fn fixed(model: &Model) -> Fixed {
             }
         }
     }
-    let domains = model
-        .domains
-        .as_ref()
-        .filter(|_| model.format().has_domains());
+    let any = |level: usize, what: fn(&dyn Mechanism, usize) -> bool| {
+        mechanisms.iter().any(|one| what(&**one, level))
+    };
     Fixed {
         ticks_per_cycle: model.core.issue_width,
         tag: model.tag,
@@ -110,14 +104,10 @@ fn fixed(model: &Model) -> Fixed {
             .walk_cache
             .as_ref()
             .map(|part| (part.tag, ticks(model, part.cycles))),
-        babelfish: model.babelfish.as_ref().map(|fish| BabelFish {
-            transform: ticks(model, fish.transform_cycles),
-            hw: fish.aslr == Aslr::Hw,
-            long: ticks(model, fish.long_cycles),
-            owned: fish.owned.clone(),
-            or_pc: fish.or_pc.clone(),
-        }),
-        domains: domains.map(|part| (part.check, ticks(model, part.handler_cycles))),
+        last_level: model.setup(0).levels - 1,
+        judged: [0, 1].map(|level| any(level, |one, level| one.judges(level))),
+        shared: [0, 1].map(|level| any(level, |one, level| one.sharing(level, 0).is_some())),
+        infers: mechanisms.iter().any(|one| one.infers()),
         idle_after: ticks(model, super::IDLE_AFTER_CYCLES),
     }
 }
@@ -167,7 +157,6 @@ fn core(model: &Model) -> Core {
         fast: false,
         tags: [0; 2],
         space: 0,
-        ccid: 0,
         decide: [0; 3],
         wanted: [0; 3],
         l1: [tlb(0, 0), tlb(0, 1)],

@@ -67,7 +67,7 @@ impl<M: GuestMemory> Machine<M> {
             return;
         }
         self.checked += 1;
-        let there = self.to_cohort_layout(core, vaddr);
+        let (there, _) = self.relocate(core, vaddr);
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, there);

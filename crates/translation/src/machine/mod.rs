@@ -15,16 +15,15 @@ pub use build::CORES_MAX;
 use crate::assoc::Assoc;
 use crate::cache::Hierarchy;
 use crate::counters::{Counters, Tally};
-use crate::description::{DomainCheck, Model, Tag, WalkCacheTag};
-use crate::entry::attr;
+use crate::description::{Model, Tag, WalkCacheTag};
 use crate::event::{AccessKind, Context, Fault, Identity, Invalidation, Mark, Segment, Sink};
-use crate::format::{Format, Test, Walk};
+use crate::format::{Format, Walk};
 use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::requests::{Latencies, Requests, When};
 use crate::time::Clock;
 use crate::tlb::Tlb;
-use crate::tlb::mechanism::babelfish::MaskPages;
+use crate::tlb::mechanism::Mechanism;
 use std::collections::HashMap;
 
 /// An access whose physical address the page tables do not explain.
@@ -57,8 +56,6 @@ struct Space {
     /// The hardware tag it was last used with.
     asid: u16,
     identity: Identity,
-    ccid: u16,
-    segments: Vec<Segment>,
     /// Whose counters it adds to.
     bucket: usize,
     /// Faults whose handling was interrupted by a context switch.
@@ -73,7 +70,6 @@ struct Core {
     /// The tags to look up with: L1 and L2.
     tags: [u16; 2],
     space: u16,
-    ccid: u16,
     /// By kind of access: attribute bits that decide, and what they must be.
     decide: [u16; 3],
     wanted: [u16; 3],
@@ -104,20 +100,14 @@ struct Fixed {
     tlb_time: [[u64; 2]; 2],
     flushed_on_switch: [[bool; 2]; 2],
     walk_cache: Option<(WalkCacheTag, u64)>,
-    babelfish: Option<BabelFish>,
-    /// Domains are checked, and how.
-    domains: Option<(DomainCheck, u64)>,
+    /// The last level of TLB, 0 for L1.
+    last_level: usize,
+    /// By level: whether a mechanism judges lookups, and whether entries are shared by cohort.
+    judged: [bool; 2],
+    shared: [bool; 2],
+    /// Whether a mechanism must know what the guest's own tables say.
+    infers: bool,
     idle_after: u64,
-}
-
-#[derive(Clone, Debug)]
-struct BabelFish {
-    /// ASLR-HW's transformation, and whether there is one.
-    transform: u64,
-    hw: bool,
-    long: u64,
-    owned: Vec<Test>,
-    or_pc: Option<Vec<Test>>,
 }
 
 /// Counters of a process, or of an address space of which the process is not known.
@@ -159,7 +149,7 @@ pub struct Machine<M> {
     caches: Hierarchy,
     fixed: Fixed,
     format: Format,
-    masks: MaskPages,
+    mechanisms: Vec<Box<dyn Mechanism>>,
     memory: M,
     /// The farthest that any core's clock has come.
     time: u64,
@@ -429,16 +419,10 @@ impl Core {
         counters.dcache_stall = stalls.data_cache;
     }
 
-    /// Whether rights allow the access, domains aside.
+    /// Whether rights allow the access.
     #[inline(always)]
     fn allows(&self, bits: u16, kind: AccessKind) -> bool {
         bits & self.decide[kind as usize] == self.wanted[kind as usize]
-    }
-
-    /// The two bits of the DACR for an entry's domain.
-    fn domain(&self, bits: u16) -> u32 {
-        let domain = u32::from(bits >> attr::DOMAIN_SHIFT & 15);
-        self.context.dacr >> (2 * domain) & 3
     }
 
     fn l2_index(&self, side: usize) -> usize {

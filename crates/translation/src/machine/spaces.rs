@@ -7,7 +7,8 @@ use crate::entry::Entry;
 use crate::entry::attr;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Privilege, SEGMENTS_MAX, Segment};
 use crate::memory::GuestMemory;
-use crate::tlb::{CONTEXT_MASK, Tlb};
+use crate::tlb::CONTEXT_MASK;
+use crate::tlb::mechanism::{Drop, Event};
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
@@ -25,8 +26,6 @@ impl<M: GuestMemory> Machine<M> {
             root,
             asid: 0,
             identity: Identity::default(),
-            ccid: 0,
-            segments: Vec::new(),
             bucket,
             faults: 0,
         };
@@ -45,6 +44,7 @@ impl<M: GuestMemory> Machine<M> {
             number
         };
         self.by_root.insert(root, number);
+        self.tell(Event::Identity(number, Identity::default()));
         number
     }
 
@@ -88,8 +88,6 @@ impl<M: GuestMemory> Machine<M> {
         let space = self.space_of(context.root);
         self.spaces[usize::from(space)].asid = context.asid;
         let waiting = std::mem::take(&mut self.spaces[usize::from(space)].faults);
-        let tagless = self.fixed.tag == Tag::None;
-        let flushed = self.fixed.flushed_on_switch;
         let this = &mut self.cores[core];
         this.context = context;
         this.space = space;
@@ -97,42 +95,51 @@ impl<M: GuestMemory> Machine<M> {
         this.begin_fault_handling();
         this.counters.context_switches += 1;
         let mut dropped = 0;
-        if tagless {
-            dropped += this.drop_if(|entry, _| entry.attr & attr::GLOBAL == 0);
-            this.drop_walk_cache();
+        if self.fixed.tag == Tag::None {
+            dropped += self.drop_entries(core, None, |_, entry, _| entry.attr & attr::GLOBAL == 0);
+            self.cores[core].drop_walk_cache();
         }
-        for (side, flush) in flushed[0].iter().enumerate() {
-            if *flush {
-                dropped += this.l1[side].clear();
-            }
-        }
-        for (number, tlb) in this.l2.iter_mut().enumerate() {
-            if flushed[1][number] {
+        dropped += self.flush_on_switch(core);
+        self.cores[core].counters.switched_out += dropped;
+        self.renew(core);
+    }
+
+    /// Empties the arrays that a description calls `flushed_on_switch`.
+    fn flush_on_switch(&mut self, core: usize) -> u64 {
+        let this = &mut self.cores[core];
+        let flushed = self.fixed.flushed_on_switch;
+        let mut dropped = 0;
+        for (tlbs, flushed) in [
+            (&mut this.l1[..], flushed[0]),
+            (&mut this.l2[..], flushed[1]),
+        ] {
+            for (tlb, _) in tlbs.iter_mut().zip(flushed).filter(|(_, flush)| *flush) {
                 dropped += tlb.clear();
             }
         }
-        this.counters.switched_out += dropped;
-        self.renew(core);
+        if flushed[self.fixed.last_level] != [false; 2] {
+            for mechanism in &mut self.mechanisms {
+                dropped += mechanism.dropped(core, None, &mut |_, _| true);
+            }
+        }
+        dropped
     }
 
     /// Sets what a core derives from its context and its address space.
     pub(super) fn renew(&mut self, core: usize) {
-        let ccid = self.spaces[usize::from(self.cores[core].space)].ccid;
         let this = &mut self.cores[core];
         let own = match self.fixed.tag {
             Tag::AddressSpace => this.space,
             Tag::Hardware => this.context.asid & CONTEXT_MASK as u16,
             Tag::None => 0,
         };
-        this.ccid = ccid;
-        this.tags = match &self.fixed.babelfish {
-            None => [own, own],
-            Some(fish) if fish.hw => [own, ccid],
-            Some(_) => [ccid, ccid],
+        let sharing = |level| {
+            self.mechanisms
+                .iter()
+                .find_map(|m| m.sharing(level, this.space))
         };
-        let l1_shared = this.tags[0] != own || self.fixed.babelfish.as_ref().is_some_and(|f| !f.hw);
-        this.fast =
-            this.context.paging && !l1_shared && self.fixed.domains.is_none() && !self.check;
+        this.tags = [0, 1].map(|level| sharing(level).map_or(own, |sharing| sharing.tag));
+        this.fast = this.context.paging && !self.fixed.judged[0] && !self.check;
         let user = match this.context.privilege {
             Privilege::User => attr::USER,
             Privilege::Unknown | Privilege::Kernel => 0,
@@ -165,18 +172,14 @@ impl<M: GuestMemory> Machine<M> {
         }
         if old.process != 0 {
             self.forget_space(space);
-        } else if self.spaces[usize::from(space)].ccid != 0 {
-            self.masks.forget(space);
         }
+        self.tell(Event::Identity(space, identity));
         let bucket = self.bucket(identity, root);
-        let ccid = self.masks.ccid(identity.cohort);
         let known = &mut self.spaces[usize::from(space)];
-        let other_group = known.ccid != ccid;
         known.identity = identity;
-        known.ccid = ccid;
         known.bucket = bucket;
-        if other_group && old.process == 0 {
-            // What it brought in was under another CCID.
+        if old.cohort != identity.cohort && old.process == 0 {
+            // What it brought in was another cohort's.
             self.drop_space_everywhere(space);
         }
         for core in 0..self.cores.len() {
@@ -190,28 +193,14 @@ impl<M: GuestMemory> Machine<M> {
             "a process has at most {SEGMENTS_MAX} segments"
         );
         let space = self.space_of(root);
-        self.spaces[usize::from(space)].segments = segments.to_vec();
+        self.tell(Event::Segments(space, segments));
         // The L1 TLBs hold addresses of the old layout.
         self.drop_space_everywhere(space);
     }
 
-    /// ASLR-HW: "determines which segment is being accessed, and then adds the corresponding entry
-    /// in diff_i_offset[]" (ISCA'20 section IV-D).
-    pub(super) fn to_cohort_layout(&self, core: usize, vaddr: u64) -> u64 {
-        if !self.fixed.babelfish.as_ref().is_some_and(|fish| fish.hw) {
-            return vaddr;
-        }
-        let segments = &self.spaces[usize::from(self.cores[core].space)].segments;
-        let inside = segments
-            .iter()
-            .find(|part| (part.start..part.end).contains(&vaddr));
-        inside.map_or(vaddr, |part| vaddr.wrapping_add(part.offset))
-    }
-
     pub(super) fn copied_page(&mut self, root: u64, vaddr: u64) {
         let space = self.space_of(root);
-        let ccid = self.spaces[usize::from(space)].ccid;
-        if ccid == 0 {
+        if self.mechanisms.is_empty() {
             return;
         }
         // The size of the page decides which tables' MaskPage it is; what is mapped says it.
@@ -224,11 +213,17 @@ impl<M: GuestMemory> Machine<M> {
         let class = walk
             .result
             .map_or(0, |page| crate::entry::size_class(page.attr));
-        self.copy_page(ccid, class, vaddr, space);
-        // "Irrespective of whether this was the process' first CoW event in this MaskPage, the OS
-        // invalidates from the local and remote TLBs the TLB entry for this VPN that has the O bit
-        // equal to zero" (ISCA'20 section III-A).
-        self.drop_shared_page(ccid, vaddr);
+        self.tell(Event::PrivateCopy(space, vaddr, class));
+    }
+
+    /// Tells the mechanisms, and drops what they say, as an event of the core that was last heard of.
+    fn tell(&mut self, event: Event) {
+        let core = self.last_core;
+        for number in 0..self.mechanisms.len() {
+            let counts = &mut self.cores[core].counters.mechanisms;
+            let drop = self.mechanisms[number].event(event, counts);
+            self.perform(core, drop);
+        }
     }
 
     pub(super) fn retire_space(&mut self, root: u64) {
@@ -239,189 +234,176 @@ impl<M: GuestMemory> Machine<M> {
 
     fn forget_space(&mut self, space: u16) {
         self.drop_space_everywhere(space);
-        self.masks.forget(space);
+        self.tell(Event::Gone(space));
         self.filled.forget(space);
-        let known = &mut self.spaces[usize::from(space)];
-        known.segments.clear();
-        known.faults = 0;
+        self.spaces[usize::from(space)].faults = 0;
     }
 
-    /// Whether an entry of a level belongs to an address space.
-    fn belongs(&self, space: u16, level: usize) -> impl Fn(&Entry, u16) -> bool + use<M> {
-        let shared = match &self.fixed.babelfish {
-            None => false,
-            Some(fish) => level == 1 || !fish.hw,
+    /// By level: which entries belong to an address space.
+    fn belongs(&self, space: u16) -> [Belongs; 2] {
+        let asid = self.spaces[usize::from(space)].asid & CONTEXT_MASK as u16;
+        let own = match self.fixed.tag {
+            Tag::AddressSpace => Belongs::under(space),
+            Tag::Hardware => Belongs::under(asid),
+            Tag::None => Belongs {
+                tag: None,
+                owner: Some(space),
+                owned: 0,
+            },
         };
-        let known = &self.spaces[usize::from(space)];
-        let (asid, ccid, tag) = (known.asid & CONTEXT_MASK as u16, known.ccid, self.fixed.tag);
-        move |entry, context| {
-            if entry.attr & attr::GLOBAL != 0 {
-                false
-            } else if shared {
-                // A shared entry may be this space's as well as any other's of its cohort.
-                context == ccid && (entry.attr & attr::OWNED == 0 || entry.owner == space)
-            } else {
-                match tag {
-                    Tag::AddressSpace => context == space,
-                    Tag::Hardware => context == asid,
-                    Tag::None => entry.owner == space,
-                }
-            }
-        }
+        [0, 1].map(|level| {
+            let sharing = self.mechanisms.iter().find_map(|m| m.sharing(level, space));
+            sharing.map_or(own, |sharing| Belongs {
+                tag: Some(sharing.tag),
+                owner: Some(space),
+                owned: sharing.owned,
+            })
+        })
     }
 
     fn drop_space_everywhere(&mut self, space: u16) {
-        let (l1, l2) = (self.belongs(space, 0), self.belongs(space, 1));
-        for core in &mut self.cores {
-            let mut dropped = 0;
-            for tlb in &mut core.l1 {
-                dropped +=
-                    tlb.remove_if(|entry, context| l1(entry, context) && entry.owner == space);
-            }
-            for tlb in &mut core.l2 {
-                dropped +=
-                    tlb.remove_if(|entry, context| l2(entry, context) && entry.owner == space);
-            }
-            core.counters.invalidated += dropped;
-            core.drop_walk_cache();
+        let belongs = self.belongs(space);
+        for core in 0..self.cores.len() {
+            let dropped = self.drop_entries(core, None, |level, entry, tag| {
+                belongs[level].holds(entry, tag) && entry.owner == space
+            });
+            self.cores[core].invalidated(dropped);
         }
     }
 
     pub(super) fn invalidate_in(&mut self, core: usize, what: Invalidation) {
-        let mut dropped = 0;
-        match what {
-            Invalidation::Page { vaddr } => {
-                self.drop_page(core, vaddr);
-                return;
-            }
-            Invalidation::PageAllSpaces { vaddr } => {
-                self.drop_address(core, vaddr);
-                return;
-            }
+        let dropped = match what {
+            Invalidation::Page { vaddr } => return self.drop_page(core, vaddr),
+            Invalidation::PageAllSpaces { vaddr } => return self.drop_address(core, vaddr),
             Invalidation::SharedPage { vaddr, cohort } => {
-                if let Some(ccid) = self.masks.ccid_of(cohort) {
-                    self.drop_shared_page_in(core, ccid, vaddr);
-                }
-                return;
+                return self.tell(Event::SharedPage(vaddr, cohort));
             }
             Invalidation::AddressSpace { root } => {
                 let Some(&space) = self.by_root.get(&root) else {
                     return;
                 };
-                let (l1, l2) = (self.belongs(space, 0), self.belongs(space, 1));
-                let this = &mut self.cores[core];
-                dropped += this
-                    .l1
-                    .iter_mut()
-                    .map(|tlb| tlb.remove_if(&l1))
-                    .sum::<u64>();
-                dropped += this
-                    .l2
-                    .iter_mut()
-                    .map(|tlb| tlb.remove_if(&l2))
-                    .sum::<u64>();
+                let belongs = self.belongs(space);
+                self.drop_entries(core, None, |level, entry, tag| {
+                    belongs[level].holds(entry, tag)
+                })
             }
             Invalidation::AllButGlobal => {
-                dropped += self.cores[core].drop_if(|entry, _| entry.attr & attr::GLOBAL == 0);
+                self.drop_entries(core, None, |_, entry, _| entry.attr & attr::GLOBAL == 0)
             }
-            Invalidation::All => {
-                let this = &mut self.cores[core];
-                dropped += this
-                    .l1
-                    .iter_mut()
-                    .chain(&mut this.l2)
-                    .map(Tlb::clear)
-                    .sum::<u64>();
-            }
-        }
-        let this = &mut self.cores[core];
-        this.counters.invalidated += dropped;
-        this.drop_walk_cache();
+            Invalidation::All => self.drop_entries(core, None, |_, _, _| true),
+        };
+        self.cores[core].invalidated(dropped);
     }
 
     /// One page of the current address space, and global entries of it.
     pub(super) fn drop_page(&mut self, core: usize, vaddr: u64) {
-        let there = self.to_cohort_layout(core, vaddr);
-        let space = self.cores[core].space;
-        let (l1, l2) = (self.belongs(space, 0), self.belongs(space, 1));
-        let global = |entry: &Entry| entry.attr & attr::GLOBAL != 0;
-        let this = &mut self.cores[core];
-        let mut dropped = 0;
-        for tlb in &mut this.l1 {
-            dropped += tlb.remove_page(vaddr, |entry, tag| global(entry) || l1(entry, tag));
-        }
-        for tlb in &mut this.l2 {
-            dropped += tlb.remove_page(there, |entry, tag| global(entry) || l2(entry, tag));
-        }
-        this.counters.invalidated += dropped;
-        this.drop_walk_cache();
+        let (there, _) = self.relocate(core, vaddr);
+        let belongs = self.belongs(self.cores[core].space);
+        let dropped = self.drop_entries(core, Some((vaddr, there)), |level, entry, tag| {
+            entry.attr & attr::GLOBAL != 0 || belongs[level].holds(entry, tag)
+        });
+        self.cores[core].invalidated(dropped);
     }
 
     /// One page, whatever the tag.
-    pub(super) fn drop_address(&mut self, core: usize, vaddr: u64) {
-        let there = self.to_cohort_layout(core, vaddr);
+    fn drop_address(&mut self, core: usize, vaddr: u64) {
+        let (there, _) = self.relocate(core, vaddr);
+        let dropped = self.drop_entries(core, Some((vaddr, there)), |_, _, _| true);
+        self.cores[core].invalidated(dropped);
+    }
+
+    /// Drops what a mechanism says, after an event on `core`.
+    pub(super) fn perform(&mut self, core: usize, drop: Option<Drop>) {
+        let (all_cores, levels, tag, vaddr, range, without) = match drop {
+            None => return,
+            Some(Drop::Address { vaddr }) => return self.drop_address(core, vaddr),
+            Some(Drop::Tagged {
+                all_cores,
+                levels,
+                tag,
+                vaddr,
+                range,
+                without,
+            }) => (all_cores, levels, tag, vaddr, range, without | attr::GLOBAL),
+        };
+        let cores = match all_cores {
+            true => 0..self.cores.len(),
+            false => core..core + 1,
+        };
+        let (page, shift) = match range {
+            None => (Some((vaddr, vaddr)), 64),
+            Some(shift) => (None, shift),
+        };
+        for core in cores {
+            let dropped = self.drop_entries(core, page, |level, entry, held| {
+                let inside = page.is_some() || entry.page >> shift == vaddr >> shift;
+                levels[level] && held == tag && inside && entry.attr & without == 0
+            });
+            self.cores[core].counters.invalidated += dropped;
+        }
+    }
+
+    /// Drops from a core's TLBs, and from what mechanisms hold, the entries of which `which` says
+    /// yes, given level, entry and tag; of one page only if `page` has its addresses in the layouts
+    /// of L1 and of what is behind. Returns how many.
+    fn drop_entries(
+        &mut self,
+        core: usize,
+        page: Option<(u64, u64)>,
+        mut which: impl FnMut(usize, &Entry, u16) -> bool,
+    ) -> u64 {
         let this = &mut self.cores[core];
+        let pages = [page.map(|page| page.0), page.map(|page| page.1)];
         let mut dropped = 0;
-        for tlb in &mut this.l1 {
-            dropped += tlb.remove_page(vaddr, |_, _| true);
+        for (level, tlbs) in [&mut this.l1[..], &mut this.l2[..]].into_iter().enumerate() {
+            for tlb in tlbs {
+                let which = |entry: &Entry, tag| which(level, entry, tag);
+                dropped += match pages[level] {
+                    None => tlb.remove_if(which),
+                    Some(vaddr) => tlb.remove_page(vaddr, which),
+                };
+            }
         }
-        for tlb in &mut this.l2 {
-            dropped += tlb.remove_page(there, |_, _| true);
+        let last = self.fixed.last_level;
+        for mechanism in &mut self.mechanisms {
+            let which = &mut |entry: &Entry, tag| which(last, entry, tag);
+            dropped += mechanism.dropped(core, pages[last], which);
         }
-        this.counters.invalidated += dropped;
-        this.drop_walk_cache();
+        dropped
     }
+}
 
-    /// The shared entry of a page, in all TLBs of all cores.
-    pub(super) fn drop_shared_page(&mut self, ccid: u16, vaddr: u64) {
-        for core in 0..self.cores.len() {
-            self.drop_shared_page_in(core, ccid, vaddr);
-        }
-    }
+/// The entries of an address space, as a level holds them.
+#[derive(Clone, Copy)]
+struct Belongs {
+    tag: Option<u16>,
+    owner: Option<u16>,
+    /// Without this attribute bit an entry may be its owner's as well as any other's under its tag.
+    owned: u16,
+}
 
-    fn drop_shared_page_in(&mut self, core: usize, ccid: u16, vaddr: u64) {
-        let page = |tlb: &mut Tlb| {
-            tlb.remove_page(vaddr, |entry, context| {
-                context == ccid && entry.attr & (attr::OWNED | attr::GLOBAL) == 0
-            })
-        };
-        self.drop_shared(core, page);
-    }
-
-    /// The shared entries of a range, in all TLBs of all cores.
-    pub(super) fn drop_shared_range(&mut self, ccid: u16, start: u64, shift: u32) {
-        let range = |tlb: &mut Tlb| {
-            tlb.remove_if(|entry, context| {
-                context == ccid
-                    && entry.page >> shift == start >> shift
-                    && entry.attr & (attr::OWNED | attr::GLOBAL) == 0
-            })
-        };
-        for core in 0..self.cores.len() {
-            self.drop_shared(core, range);
+impl Belongs {
+    fn under(tag: u16) -> Self {
+        Self {
+            tag: Some(tag),
+            owner: None,
+            owned: 0,
         }
     }
 
-    fn drop_shared(&mut self, core: usize, drop: impl Fn(&mut Tlb) -> u64) {
-        let Some(hw) = self.fixed.babelfish.as_ref().map(|fish| fish.hw) else {
-            return;
-        };
-        let this = &mut self.cores[core];
-        let mut dropped = this.l2.iter_mut().map(&drop).sum::<u64>();
-        if !hw {
-            dropped += this.l1.iter_mut().map(&drop).sum::<u64>();
-        }
-        this.counters.invalidated += dropped;
+    fn holds(&self, entry: &Entry, tag: u16) -> bool {
+        let shared = self.owned != 0 && entry.attr & self.owned == 0;
+        entry.attr & attr::GLOBAL == 0
+            && self.tag.is_none_or(|own| own == tag)
+            && (shared || self.owner.is_none_or(|owner| owner == entry.owner))
     }
 }
 
 impl Core {
-    fn drop_if(&mut self, mut which: impl FnMut(&Entry, u16) -> bool) -> u64 {
-        self.l1
-            .iter_mut()
-            .chain(&mut self.l2)
-            .map(|tlb| tlb.remove_if(&mut which))
-            .sum()
+    /// So many entries were invalidated; what led to them goes, too.
+    fn invalidated(&mut self, dropped: u64) {
+        self.counters.invalidated += dropped;
+        self.drop_walk_cache();
     }
 
     fn drop_walk_cache(&mut self) {

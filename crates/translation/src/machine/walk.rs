@@ -9,7 +9,7 @@ use crate::entry::{LEVELS_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault};
 use crate::format::{Step, Translation, Walk};
 use crate::memory::GuestMemory;
-use crate::tlb::mechanism::babelfish::Copied;
+use crate::tlb::mechanism::{Lookup, Match, Terms, Walked, Way};
 
 impl<M: GuestMemory> Machine<M> {
     /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since
@@ -30,11 +30,11 @@ impl<M: GuestMemory> Machine<M> {
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, there);
-        let (mask, mask_page) = self.table_ownership(core, &walk, there);
-        time += self.walk_time(core, kind, there, &walk, mask_page, time);
+        let walked = self.walked(core, &walk, there);
+        time += self.walk_time(core, kind, there, &walk, walked.read, time);
         let result = walk
             .result
-            .and_then(|page| self.permit(core, kind, page).map(|()| page));
+            .and_then(|page| self.permit(core, kind, vaddr, page).map(|()| page));
         let class = walk.result.map_or(0, |page| size_class(page.attr));
         let has_l2 = !self.cores[core].l2.is_empty();
         let counters = &mut self.cores[core].counters;
@@ -62,31 +62,17 @@ impl<M: GuestMemory> Machine<M> {
             return Ok((paddr.unwrap_or(vaddr), time));
         }
         let page = result.map_err(|fault| (fault, time))?;
-        let mut bits = page.attr;
-        let mut private = 0;
-        if self.fixed.babelfish.is_some() && bits & attr::GLOBAL == 0 {
-            match mask {
-                None => bits |= attr::OWNED,
-                Some(mask) if mask_page.is_some() => {
-                    bits |= attr::OR_PC;
-                    private = mask;
-                }
-                // "When the PC bitmask bits are not loaded into the TLB, the hardware clears the
-                // corresponding TLB storage" (ISCA'20 section III-A).
-                Some(_) => {}
-            }
-        }
         let entry = Entry {
             page: there & !((1 << page.shift) - 1),
             frame: page.frame,
             shift: page.shift,
-            attr: bits,
+            attr: page.attr | walked.attr,
             owner: self.cores[core].space,
-            private,
+            extra: walked.extra,
         };
         if self.check {
             self.filled
-                .note(entry.owner, bits, there, page.shift, &walk);
+                .note(entry.owner, entry.attr, there, page.shift, &walk);
         }
         if has_l2 {
             self.fill(core, 1, side, there, there, &entry);
@@ -95,80 +81,65 @@ impl<M: GuestMemory> Machine<M> {
         Ok((page.frame | there & ((1 << page.shift) - 1), time))
     }
 
-    /// Whether rights and domain of a page allow the access.
-    fn permit(&self, core: usize, kind: AccessKind, page: Translation) -> Result<(), Fault> {
-        let core = &self.cores[core];
-        if self.fixed.domains.is_some() {
-            match core.domain(page.attr) {
-                1 => {}
-                3 => return Ok(()),
-                _ => return Err(Fault::Domain),
+    /// Whether mechanisms and rights of a page allow the access.
+    fn permit(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        page: Translation,
+    ) -> Result<(), Fault> {
+        let mut terms = Terms::default();
+        let lookup = Lookup {
+            walked: true,
+            ..self.lookup(core, kind, vaddr, false)
+        };
+        let core = &mut self.cores[core];
+        let way = Way {
+            attr: page.attr,
+            owner: core.space,
+            extra: 0,
+        };
+        for mechanism in &mut self.mechanisms {
+            let counts = &mut core.counters.mechanisms;
+            if let Match::Fault(fault) = mechanism.judge(&lookup, &way, &mut terms, counts) {
+                return Err(fault);
             }
         }
-        if core.allows(page.attr, kind) {
+        if !terms.checked || core.allows(page.attr, kind) {
             Ok(())
         } else {
-            Err(Fault::Protection)
+            Err(terms.refusal)
         }
     }
 
-    /// BabelFish: the O and ORPC bits of the entry above the leaf, and what follows. `None` when
-    /// the page is owned, else its PC bitmask (0 when ORPC is clear), and the address of that
-    /// bitmask when the hardware reads it.
-    fn table_ownership(
-        &mut self,
-        core: usize,
-        walk: &Walk,
-        vaddr: u64,
-    ) -> (Option<u32>, Option<u64>) {
-        let none = (None, None);
-        let Some(fish) = &self.fixed.babelfish else {
-            return none;
-        };
-        let Ok(page) = walk.result else { return none };
-        let (ccid, space) = (self.cores[core].ccid, self.cores[core].space);
-        let Some(above) = walk.above_leaf() else {
-            return none;
-        };
-        if ccid == 0 || page.attr & attr::GLOBAL != 0 {
-            return none;
+    /// What mechanisms add to a walk for a page that is not global.
+    fn walked(&mut self, core: usize, walk: &Walk, vaddr: u64) -> Walked {
+        let mut sum = Walked::default();
+        if !walk.result.is_ok_and(|page| page.attr & attr::GLOBAL == 0) {
+            return sum;
         }
-        let class = size_class(page.attr);
-        let owned = fish.owned.iter().any(|test| test.holds(above.value));
-        let infers = fish.or_pc.is_none();
-        let or_pc = fish
-            .or_pc
-            .as_ref()
-            .map(|tests| tests.iter().any(|t| t.holds(above.value)));
-        if owned {
-            if infers && self.masks.seen_shared(ccid, class, vaddr) {
-                // Its cohort shares a table here and it does not.
-                self.copy_page(ccid, class, vaddr, space);
-            }
-            return none;
+        for number in 0..self.mechanisms.len() {
+            let this = &mut self.cores[core];
+            let counts = &mut this.counters.mechanisms;
+            let walked = self.mechanisms[number].walked(this.space, vaddr, walk, counts);
+            sum.attr |= walked.attr;
+            sum.extra |= walked.extra;
+            sum.read = sum.read.or(walked.read);
+            self.perform(core, walked.drop);
         }
-        if self.masks.overflowed(ccid, class, vaddr) {
-            return none;
-        }
-        if infers {
-            self.masks.note_shared(ccid, class, vaddr);
-        }
-        let (mask, paddr) = self.masks.mask(ccid, class, vaddr);
-        match or_pc.unwrap_or(mask != 0) {
-            true => (Some(mask), Some(paddr)),
-            false => (Some(0), None),
-        }
+        sum
     }
 
     /// The ticks that a walk takes, `after` ticks from now: the walker's, the walk caches' and the
-    /// caches'.
+    /// caches'. `beside` is read in parallel with the last entry.
     fn walk_time(
         &mut self,
         core: usize,
         kind: AccessKind,
         vaddr: u64,
         walk: &Walk,
-        mask_page: Option<u64>,
+        beside: Option<u64>,
         after: u64,
     ) -> u64 {
         let waiting = self.cores[core].clock.walker_wait(after);
@@ -188,9 +159,7 @@ impl<M: GuestMemory> Machine<M> {
             let now = after + time;
             let mut took = self.read_for_walk(core, step.paddr, now);
             if number == leaf {
-                if let Some(paddr) = mask_page {
-                    // "The hardware accesses the MaskPage in parallel with the request for the
-                    // pte_t entry" (ISCA'20 Appendix).
+                if let Some(paddr) = beside {
                     took = took.max(self.read_for_walk(core, paddr, now));
                 }
             }
@@ -205,7 +174,6 @@ impl<M: GuestMemory> Machine<M> {
         let counters = &mut this.counters.walk;
         counters.walks += 1;
         counters.fetch_walks += u64::from(kind == AccessKind::Fetch);
-        counters.mask_pages += u64::from(mask_page.is_some());
         counters.ticks[side] += time - waiting;
         counters.waiting += waiting;
         for (sum, lines) in counters
@@ -301,34 +269,6 @@ impl<M: GuestMemory> Machine<M> {
         let set = cache.set_of(index);
         if cache.find(set, key).is_none() {
             cache.insert(set, key);
-        }
-    }
-
-    /// A lookup met a shared entry that is not this process's page, though no bit said so.
-    pub(super) fn found_private(&mut self, core: usize, class: usize, vaddr: u64) {
-        let (ccid, space) = (self.cores[core].ccid, self.cores[core].space);
-        if ccid != 0 {
-            self.copy_page(ccid, class, vaddr, space);
-        }
-    }
-
-    /// What BabelFish's kernel does when a process has got a copy of its own: sets its bit, and
-    /// invalidates the shared entry of the page, local and remote; or, without a bit to set, ends
-    /// the sharing in the MaskPage's range.
-    pub(super) fn copy_page(&mut self, ccid: u16, class: usize, vaddr: u64, space: u16) {
-        match self.masks.copied(ccid, class, vaddr, space) {
-            Copied::Known => {}
-            Copied::Set { listed } => {
-                let counters = &mut self.cores[self.last_core].counters.babelfish;
-                counters.pids_listed += u64::from(listed);
-                self.drop_shared_page(ccid, vaddr);
-            }
-            Copied::Overflowed => {
-                self.cores[self.last_core].counters.babelfish.overflows += 1;
-                if let Some((start, shift)) = self.masks.range(class, vaddr) {
-                    self.drop_shared_range(ccid, start, shift);
-                }
-            }
         }
     }
 }

@@ -58,11 +58,10 @@ impl Naive {
         arrays.find(|array| array.sizes.contains(&shift))
     }
 
-    fn insert(&mut self, entry: Entry, context: u16) -> Option<Entry> {
+    fn insert(&mut self, entry: Entry, context: u16) -> Option<(Entry, u16)> {
         let array = self.array(entry.shift)?;
         let set = array.sets.set_of(entry.page >> entry.shift);
-        let old = array.sets.put(set, (entry, context));
-        old.map(|(entry, _)| entry)
+        array.sets.put(set, (entry, context))
     }
 
     fn remove_if(&mut self, which: impl Fn(&Entry, u16) -> bool) -> u64 {
@@ -158,7 +157,7 @@ fn compare(arrays: &[Array], steps: u64, seed: u64) {
                         shift: size,
                         attr: if global { attr::GLOBAL } else { attr::WRITE },
                         owner: (serial % 1000) as u16,
-                        private: serial as u32,
+                        extra: serial as u32,
                     };
                     // A global entry is held under no tag.
                     let tag = if global { 0 } else { context };

@@ -10,6 +10,7 @@ pub mod mechanism;
 
 use crate::entry::{Entry, attr};
 use crate::replacement::{Policy, Replacement};
+use mechanism::Way;
 
 /// The bits of a tag that name the context.
 pub const CONTEXT_MASK: u64 = 0xfff;
@@ -33,7 +34,7 @@ const EMPTY: Tag = Tag {
 #[derive(Clone, Copy, Debug, Default)]
 struct Body {
     frame: u64,
-    private: u32,
+    extra: u32,
     attr: u16,
     owner: u16,
 }
@@ -194,9 +195,9 @@ impl Tlb {
             .max()
     }
 
-    /// Puts an entry in under the context's tag and returns what it pushed out. The entry's size
-    /// must be one that [`Self::size_for`] gave.
-    pub fn insert(&mut self, entry: &Entry, context: u16) -> Option<Entry> {
+    /// Puts an entry in under the context's tag and returns what it pushed out, with its tag. The
+    /// entry's size must be one that [`Self::size_for`] gave.
+    pub fn insert(&mut self, entry: &Entry, context: u16) -> Option<(Entry, u16)> {
         let number = self
             .banks
             .iter()
@@ -210,7 +211,8 @@ impl Tlb {
                 let bank = &mut self.banks[number];
                 let set = (first - bank.first) / bank.ways;
                 let slot = bank.first + bank.replacement.victim(set);
-                let old = self.entry(slot);
+                let tag = self.context(slot);
+                let old = self.entry(slot).map(|entry| (entry, tag));
                 self.remove(slot);
                 (slot, old)
             }
@@ -227,7 +229,7 @@ impl Tlb {
         };
         self.bodies[slot] = Body {
             frame: entry.frame,
-            private: entry.private,
+            extra: entry.extra,
             attr: entry.attr,
             owner: entry.owner,
         };
@@ -258,7 +260,7 @@ impl Tlb {
     pub fn remove_if(&mut self, mut which: impl FnMut(&Entry, u16) -> bool) -> u64 {
         let mut removed = 0;
         for slot in 0..self.tags.len() {
-            let context = (self.tags[slot].key & CONTEXT_MASK) as u16;
+            let context = self.context(slot);
             if self.entry(slot).is_some_and(|entry| which(&entry, context)) {
                 self.remove(slot);
                 removed += 1;
@@ -281,7 +283,7 @@ impl Tlb {
                     let Some(entry) = self.entry(slot) else {
                         continue;
                     };
-                    let context = (self.tags[slot].key & CONTEXT_MASK) as u16;
+                    let context = self.context(slot);
                     if vaddr >> entry.shift == entry.page >> entry.shift && which(&entry, context) {
                         self.remove(slot);
                         removed += 1;
@@ -309,6 +311,11 @@ impl Tlb {
         (self.tags[slot].mask & !CONTEXT_MASK).trailing_zeros()
     }
 
+    /// The context's tag that a valid slot is held under.
+    fn context(&self, slot: usize) -> u16 {
+        (self.tags[slot].key & CONTEXT_MASK) as u16
+    }
+
     /// The entry in a slot.
     pub fn entry(&self, slot: usize) -> Option<Entry> {
         let tag = self.tags[slot];
@@ -322,7 +329,7 @@ impl Tlb {
             shift: self.shift(slot),
             attr: body.attr,
             owner: body.owner,
-            private: body.private,
+            extra: body.extra,
         })
     }
 
@@ -349,9 +356,14 @@ impl Tlb {
         self.bodies[slot].owner
     }
 
-    /// The slot's PC bitmask.
+    /// What mechanisms judge of the slot.
     #[inline(always)]
-    pub fn private(&self, slot: usize) -> u32 {
-        self.bodies[slot].private
+    pub fn way(&self, slot: usize) -> Way {
+        let body = &self.bodies[slot];
+        Way {
+            attr: body.attr,
+            owner: body.owner,
+            extra: body.extra,
+        }
     }
 }

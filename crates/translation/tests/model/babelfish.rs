@@ -71,7 +71,7 @@ fn only_the_entry_of_the_page_is_invalidated_on_all_cores() {
     }
     assert_eq!(read(&mut machine, 0, roots[1], 2), 0x9000_0000);
     assert_eq!(read(&mut machine, 0, roots[2], 2), 0x7000_2000);
-    assert_eq!(machine.report().total.babelfish.pids_listed, 1);
+    assert_eq!(machine.report().total.mechanisms.babelfish.pids_listed, 1);
 }
 
 #[test]
@@ -82,16 +82,16 @@ fn without_a_word_from_the_kernel_private_copies_are_found_out() {
     // The shared entry is in the TLB and would match; what the guest used says otherwise.
     machine.set_context(0, context(roots[1]));
     machine.access(0, AccessKind::Read, VADDR + 0x2000, Some(0x9000_0000), 4);
-    let fish = machine.report().total.babelfish;
+    let fish = machine.report().total.mechanisms.babelfish;
     assert_eq!((fish.private_refusals, fish.pids_listed), (1, 1));
     let counters = machine.counters(0);
     assert_eq!((counters.stale, counters.unexplained), (0, 0));
     // From now on its bit is known: the next shared entry of this table carries it.
     read(&mut machine, 0, roots[2], 3);
-    let before = machine.report().total.babelfish;
+    let before = machine.report().total.mechanisms.babelfish;
     machine.set_context(0, context(roots[1]));
     machine.access(0, AccessKind::Read, VADDR + 0x3000, Some(0x7000_3000), 4);
-    let after = machine.report().total.babelfish;
+    let after = machine.report().total.mechanisms.babelfish;
     assert_eq!(after.private_refusals - before.private_refusals, 1);
     assert_eq!(after.long_accesses - before.long_accesses, 1);
 }
@@ -105,7 +105,7 @@ fn the_33rd_writer_ends_sharing_in_the_range() {
         write(&mut os, &mut machine, root, 5, own_frame);
         machine.private_copy(root, VADDR + 0x5000);
         assert_eq!(read(&mut machine, 0, root, 5), own_frame);
-        let fish = machine.report().total.babelfish;
+        let fish = machine.report().total.mechanisms.babelfish;
         assert_eq!(
             fish.overflows,
             u64::from(number == 32),
@@ -133,7 +133,7 @@ fn a_process_that_is_gone_gives_its_bit_back() {
         machine.private_copy(root, VADDR + 0x5000);
         machine.retire(root);
     }
-    let fish = machine.report().total.babelfish;
+    let fish = machine.report().total.mechanisms.babelfish;
     assert_eq!((fish.overflows, fish.pids_listed), (0, 38));
 }
 

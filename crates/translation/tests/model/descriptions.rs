@@ -117,14 +117,14 @@ fn babelfish_isca20_is_table_1() {
         ),
         (2, 8, 8, 1000)
     );
-    let fish = model.babelfish.as_ref().unwrap();
+    let fish = model.mechanisms.babelfish.as_ref().unwrap();
     assert_eq!(
         (fish.transform_cycles, fish.long_cycles, fish.pc_bits),
         (2, 12, 32)
     );
     assert_eq!(
         fish.aslr,
-        translation::description::Aslr::Hw,
+        translation::mechanism::babelfish::Aslr::Hw,
         "modeled by default"
     );
 }
@@ -180,7 +180,7 @@ fn pcids_and_ccids_have_12_bits() {
 fn the_variants_differ_only_where_they_say() {
     let fish = Model::builtin("babelfish-isca20").unwrap();
     let baseline = Model::builtin("baseline").unwrap();
-    assert!(baseline.babelfish.is_none());
+    assert!(baseline.mechanisms.babelfish.is_none());
     assert_eq!((&baseline.tlb, &baseline.cache), (&fish.tlb, &fish.cache));
     let larger = Model::builtin("larger-tlb").unwrap();
     assert_eq!(tlbs(&larger)[..4], tlbs(&baseline)[..4]);

@@ -103,7 +103,7 @@ fn an_access_that_the_guest_made_takes_the_same_way_and_pays_the_handler() {
     // QEMU forgets its TLB when the DACR changes, so the guest itself takes no domain fault; the
     // hardware would have.
     let model = Model::builtin("cortex-a9").unwrap();
-    let handler = model.domains.as_ref().unwrap().handler_cycles;
+    let handler = model.mechanisms.domains.as_ref().unwrap().handler_cycles;
     let mut phone = phone(&model);
     phone.run(0x4000, 1, DACR_ZYGOTES);
     phone
@@ -116,7 +116,10 @@ fn an_access_that_the_guest_made_takes_the_same_way_and_pays_the_handler() {
         .access(0, AccessKind::Fetch, CODE, Some(0x90_0000), 4);
     let new = phone.machine.counters(0);
     assert_eq!(new.walk.walks - old.walk.walks, 1);
-    assert_eq!(new.domain_faults - old.domain_faults, 1);
+    assert_eq!(
+        new.mechanisms.domains.faults - old.mechanisms.domains.faults,
+        1
+    );
     assert_eq!(new.stale, old.stale);
     assert_eq!(new.invalidated - old.invalidated, 1);
     let ticks = new.itlb_stall - old.itlb_stall;
@@ -134,7 +137,10 @@ fn hardware_that_requires_a_domain_match_takes_no_fault() {
     phone.run(0xc000, 3, DACR_OTHERS);
     let (result, counters) = phone.fetch();
     assert_eq!((result, counters.walk.walks), (Ok(0x90_0000), 2));
-    assert_eq!((counters.domain_faults, counters.invalidated), (0, 0));
+    assert_eq!(
+        (counters.mechanisms.domains.faults, counters.invalidated),
+        (0, 0)
+    );
     // Both entries live on.
     phone.run(0x8000, 2, DACR_ZYGOTES);
     let (result, counters) = phone.fetch();

@@ -129,7 +129,10 @@ fn step_4_a_shared_entry_hits_for_every_process_of_the_group() {
         assert_eq!(l2(&new).shared_hits - l2(&old).shared_hits, 1);
         assert_eq!(new.walk.walks, old.walk.walks);
         // ORPC is clear: the short access time, 10 cycles.
-        assert_eq!(new.babelfish.long_accesses, old.babelfish.long_accesses);
+        assert_eq!(
+            new.mechanisms.babelfish.long_accesses,
+            old.mechanisms.babelfish.long_accesses
+        );
     }
 }
 
@@ -145,7 +148,8 @@ fn steps_2_and_9_an_owned_entry_hits_only_its_pcid() {
         let (result, old, new) = group.access(process, AccessKind::Read);
         assert_eq!(result, Ok(SHARED));
         assert_eq!(new.walk.walks - old.walk.walks, 1, "process {process}");
-        let refused = new.babelfish.owned_refusals - old.babelfish.owned_refusals;
+        let refused =
+            new.mechanisms.babelfish.owned_refusals - old.mechanisms.babelfish.owned_refusals;
         assert_eq!(refused, process as u64, "each way that matches is checked");
     }
     let census = group.machine.census();
@@ -161,10 +165,14 @@ fn steps_2_and_9_an_owned_entry_hits_only_its_pcid() {
         let (old_l2, new_l2) = (self::l2(&old), self::l2(&new));
         assert_eq!(new_l2.hits - old_l2.hits, 1);
         assert_eq!(new_l2.shared_hits, old_l2.shared_hits);
-        let refused = new.babelfish.owned_refusals - old.babelfish.owned_refusals;
+        let refused =
+            new.mechanisms.babelfish.owned_refusals - old.mechanisms.babelfish.owned_refusals;
         assert_eq!(refused, process as u64);
         // An owned entry has no PC bitmask to be read.
-        assert_eq!(new.babelfish.long_accesses, old.babelfish.long_accesses);
+        assert_eq!(
+            new.mechanisms.babelfish.long_accesses,
+            old.mechanisms.babelfish.long_accesses
+        );
     }
 }
 
@@ -178,27 +186,39 @@ fn step_3_a_process_with_a_private_copy_misses_the_shared_entry() {
     let (result, old, new) = group.access(2, AccessKind::Read);
     assert_eq!(result, Ok(SHARED));
     assert_eq!(new.walk.walks - old.walk.walks, 1);
-    assert_eq!(new.walk.mask_pages - old.walk.mask_pages, 1);
+    assert_eq!(
+        new.mechanisms.babelfish.mask_pages - old.mechanisms.babelfish.mask_pages,
+        1
+    );
     // P1: O is clear, ORPC is set, its bit is set: a miss, and its own entry by a walk. O is set
     // there, so the bitmask is not loaded.
     let (result, old, new) = group.access(1, AccessKind::Write);
     assert_eq!(result, Ok(OWN));
     assert_eq!(
-        new.babelfish.private_refusals - old.babelfish.private_refusals,
+        new.mechanisms.babelfish.private_refusals - old.mechanisms.babelfish.private_refusals,
         1
     );
-    assert_eq!(new.babelfish.long_accesses - old.babelfish.long_accesses, 1);
+    assert_eq!(
+        new.mechanisms.babelfish.long_accesses - old.mechanisms.babelfish.long_accesses,
+        1
+    );
     assert_eq!(new.walk.walks - old.walk.walks, 1);
-    assert_eq!(new.walk.mask_pages, old.walk.mask_pages);
+    assert_eq!(
+        new.mechanisms.babelfish.mask_pages,
+        old.mechanisms.babelfish.mask_pages
+    );
     // P0, whose bit is clear, hits P2's entry; reading the bitmask takes the long time.
     let (result, old, new) = group.access(0, AccessKind::Read);
     assert_eq!(result, Ok(SHARED));
     assert_eq!(new.walk.walks, old.walk.walks);
     assert_eq!(l2(&new).shared_hits - l2(&old).shared_hits, 1);
-    assert_eq!(new.babelfish.long_accesses - old.babelfish.long_accesses, 1);
     assert_eq!(
-        new.babelfish.private_refusals,
-        old.babelfish.private_refusals
+        new.mechanisms.babelfish.long_accesses - old.mechanisms.babelfish.long_accesses,
+        1
+    );
+    assert_eq!(
+        new.mechanisms.babelfish.private_refusals,
+        old.mechanisms.babelfish.private_refusals
     );
 }
 

@@ -365,14 +365,14 @@ impl Naive {
             }
             // 2 and 9.
             if fish && entry.owned && entry.space != space {
-                this.counters.babelfish.owned_refusals += 1;
+                this.counters.mechanisms.babelfish.owned_refusals += 1;
                 continue;
             }
             // 3.
             if let (true, false, Some(mask)) = (fish, entry.owned, entry.mask) {
                 long = true;
                 if place.is_some_and(|place| mask >> place & 1 == 1) {
-                    this.counters.babelfish.private_refusals += 1;
+                    this.counters.mechanisms.babelfish.private_refusals += 1;
                     continue;
                 }
             }
@@ -394,7 +394,7 @@ impl Naive {
             };
             break;
         }
-        this.counters.babelfish.long_accesses += u64::from(long && level >= 2);
+        this.counters.mechanisms.babelfish.long_accesses += u64::from(long && level >= 2);
         if let Looked::Hit(entry) = &result {
             let counters = &mut this.counters.tlb[usize::from(level >= 2)][side][entry.class];
             counters.hits += 1;
@@ -500,7 +500,7 @@ impl Naive {
         counters.tlb[1][side][class].misses += u64::from(second.is_some());
         counters.walk.walks += 1;
         counters.walk.fetch_walks += u64::from(kind == AccessKind::Fetch);
-        counters.walk.mask_pages += u64::from(mask_read);
+        counters.mechanisms.babelfish.mask_pages += u64::from(mask_read);
         self.read_tables(core, vaddr, &read);
         let page = page.ok_or(Fault::NotPresent)?;
         if kind == AccessKind::Write && !page.writable {
@@ -678,11 +678,11 @@ impl Sink for Naive {
                 page.overflowed = true;
                 page.masks.clear();
                 page.pid_list.clear();
-                self.cores[0].counters.babelfish.overflows += 1;
+                self.cores[0].counters.mechanisms.babelfish.overflows += 1;
                 self.drop_shared(|e| e.cohort == cohort && e.page >> 30 == vaddr >> 30);
             } else {
                 let place = place.unwrap_or_else(|| {
-                    self.cores[0].counters.babelfish.pids_listed += 1;
+                    self.cores[0].counters.mechanisms.babelfish.pids_listed += 1;
                     let place = empty.unwrap_or(page.pid_list.len());
                     page.pid_list
                         .resize(page.pid_list.len().max(place + 1), None);
@@ -808,20 +808,20 @@ impl Both {
             let (fast, slow) = (self.machine.counters(core), self.naive.cores[core].counters);
             assert_eq!(fast.tlb, slow.tlb, "step {step}, core {core}");
             let all = |c: &Counters| {
-                let walk = &c.walk;
+                let (walk, fish) = (&c.walk, &c.mechanisms.babelfish);
                 (
-                    (walk.walks, walk.fetch_walks, walk.mask_pages),
+                    (walk.walks, walk.fetch_walks),
                     (walk.references, walk.cached, walk.cache_misses),
                     (c.invalidated, c.stale, c.unexplained),
                     (c.context_switches, c.switched_out),
-                    (c.babelfish.long_accesses, c.babelfish.owned_refusals),
-                    c.babelfish.private_refusals,
+                    (fish.mask_pages, fish.long_accesses),
+                    (fish.owned_refusals, fish.private_refusals),
                 )
             };
             assert_eq!(all(&fast), all(&slow), "step {step}, core {core}");
             for (number, counters) in [fast, slow].iter().enumerate() {
-                listed[number] += counters.babelfish.pids_listed;
-                overflows[number] += counters.babelfish.overflows;
+                listed[number] += counters.mechanisms.babelfish.pids_listed;
+                overflows[number] += counters.mechanisms.babelfish.overflows;
             }
         }
         assert_eq!(listed[0], listed[1], "step {step}");
@@ -1101,7 +1101,7 @@ fn a_million_steps_of_babelfish_count_as_lists_do() {
         for round in 0..25 {
             sum.add(&babelfish(fish, bits, seed * 1000 + round, 10_000));
         }
-        let own = &sum.babelfish;
+        let own = &sum.mechanisms.babelfish;
         let shared = sum.tlb[1][1][0].shared_hits;
         // With few bits the groups soon go back to tables of their own.
         let few = if bits == 3 { 10 } else { 1000 };

@@ -363,9 +363,12 @@ fn sharing_happens_and_ends_as_it_should() {
     // More writers than bits: in the end all is owned, in both ways of keeping MaskPages.
     for kind in [Kind::Paper, Kind::Cohort] {
         let long = live(&model("babelfish-isca20", kind), kind, 9, 60_000);
-        assert!(long.report().total.babelfish.overflows >= 1, "{kind:?}");
         assert!(
-            long.report().total.babelfish.pids_listed >= PC_BITS as u64,
+            long.report().total.mechanisms.babelfish.overflows >= 1,
+            "{kind:?}"
+        );
+        assert!(
+            long.report().total.mechanisms.babelfish.pids_listed >= PC_BITS as u64,
             "{kind:?}"
         );
     }

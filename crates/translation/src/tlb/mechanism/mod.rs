@@ -1,4 +1,353 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What hardware may add to a TLB, one file per mechanism.
+//!
+//! A mechanism is a table of a description (`[babelfish]`), its counters, and an implementation of
+//! [`Mechanism`]: which ways match, under which tag, what a lookup costs in addition, what is
+//! dropped and when. To add one, write its file and register it in the list below.
+//!
+//! A machine asks its mechanisms in the order of the list. All times are in ticks.
 
-pub mod babelfish;
+use crate::entry::Entry;
+use crate::event::{AccessKind, Fault, Identity, Segment};
+use crate::format::{Format, Walk};
+use crate::tally::Tally;
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+macro_rules! register {
+    ($($(#[$in_report:meta])* $key:ident: $file:ident,)+) => {
+        $(pub mod $file;)+
+
+        /// The mechanisms that a description asks for: its table of each.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+        pub struct Parts {
+            $(#[doc = concat!("`[", stringify!($key), "]`")] pub $key: Option<$file::Part>,)+
+        }
+
+        impl Parts {
+            const KEYS: &[&str] = &[$(stringify!($key)),+];
+
+            fn named(&self) -> impl Iterator<Item = (&'static str, &dyn Part)> {
+                let mut list: Vec<(_, &dyn Part)> = Vec::new();
+                $(list.extend(self.$key.as_ref().map(|part| (stringify!($key), part as &dyn Part)));)+
+                list.into_iter()
+            }
+        }
+
+        /// The counters of all mechanisms; those that a machine lacks stay 0.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct Counts {
+            $(#[doc = concat!("`[", stringify!($key), "]`")] $(#[$in_report])* pub $key: $file::Counts,)+
+        }
+
+        impl Tally for Counts {
+            fn add_since(&mut self, new: &Self, old: &Self) {
+                $(self.$key.add_since(&new.$key, &old.$key);)+
+            }
+        }
+
+        impl Counts {
+            /// Name, value and unit of each counter, by mechanism.
+            pub fn figures(&self) -> Vec<Vec<Figure>> {
+                vec![$(self.$key.figures()),+]
+            }
+        }
+    };
+}
+
+// The list: key of the description's table and of the counters, file.
+register! {
+    babelfish: babelfish,
+    #[serde(skip)] // The report has had `domain_faults` at another place since schema version 1.
+    domains: domain,
+}
+
+/// Name, value and unit of a counter.
+pub type Figure = (&'static str, u64, &'static str);
+
+/// The machine that a mechanism is part of.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The page tables.
+    pub format: &'a Format,
+    /// Whether the model numbers address spaces (`tag = "address-space"`).
+    pub numbers_spaces: bool,
+    /// Levels of TLB: 1 or 2.
+    pub levels: usize,
+    /// Cores; 0 while a description is checked.
+    pub cores: usize,
+    /// Ticks of a cycle.
+    pub ticks_per_cycle: u64,
+}
+
+/// A mechanism's table in a description.
+pub trait Part: Debug {
+    /// What types cannot say.
+    fn check(&self, machine: &Setup) -> Result<(), String>;
+
+    /// Its times in cycles, by their fields.
+    fn times(&self) -> Vec<(&'static str, u64)>;
+
+    /// The mechanism; `None` where the machine's page tables leave it nothing to do.
+    fn build(&self, machine: &Setup) -> Option<Box<dyn Mechanism>>;
+}
+
+impl Parts {
+    /// Takes the mechanisms' tables out of a description.
+    pub fn take(description: &mut toml::Table) -> Result<Self, toml::de::Error> {
+        let own = |key: &&str| Some((String::from(*key), description.remove(*key)?));
+        let own: toml::Table = Self::KEYS.iter().filter_map(own).collect();
+        own.try_into()
+    }
+
+    /// What types cannot say, of all.
+    pub fn check(&self, machine: &Setup) -> Result<(), String> {
+        self.named().try_for_each(|(_, part)| part.check(machine))
+    }
+
+    /// All times in cycles, by their place in the description.
+    pub fn times(&self) -> impl Iterator<Item = (String, u64)> {
+        self.named().flat_map(|(key, part)| {
+            let named = move |(field, time)| (format!("{key}.{field}"), time);
+            part.times().into_iter().map(named)
+        })
+    }
+
+    /// The mechanisms themselves.
+    pub fn build(&self, machine: &Setup) -> Vec<Box<dyn Mechanism>> {
+        let built = self.named().map(|(_, part)| part.build(machine));
+        built.flatten().collect()
+    }
+}
+
+/// A lookup of one level of TLB, or the check of a page that a walk found.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup {
+    /// The core.
+    pub core: usize,
+    /// The level, 0 for L1.
+    pub level: usize,
+    /// 0 for fetches, 1 for data.
+    pub side: usize,
+    /// Whether a walk found the page; `level` means nothing then.
+    pub walked: bool,
+    /// The address space that runs.
+    pub space: u16,
+    /// What the access is for.
+    pub kind: AccessKind,
+    /// The address, in the layout of this level.
+    pub vaddr: u64,
+    /// The core's domain access control register.
+    pub dacr: u32,
+    /// Whether the access succeeded in the guest.
+    pub certain: bool,
+}
+
+/// An entry whose page and tag match a lookup.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// [`crate::entry::attr`] bits.
+    pub attr: u16,
+    /// The address space that brought it in.
+    pub owner: u16,
+    /// What a mechanism keeps in it.
+    pub extra: u32,
+}
+
+/// What a mechanism says of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// It matches; address and rights decide, by the [`Terms`].
+    Yes,
+    /// It does not match: go on looking.
+    No,
+    /// It matches, and the hit faults.
+    Fault(Fault),
+}
+
+/// How a way that matches is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Whether its rights are checked.
+    pub checked: bool,
+    /// The fault when its rights do not allow the access.
+    pub refusal: Fault,
+    /// Whether an entry that contradicts the guest's own translation is another process's: it is
+    /// passed over, where otherwise it is stale and dropped.
+    pub others: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            checked: true,
+            refusal: Fault::Protection,
+            others: false,
+        }
+    }
+}
+
+/// What came of a level's lookup.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looked {
+    /// Ways that were passed over as another process's.
+    pub passed: u64,
+    /// The page-size class of the last of them.
+    pub class: usize,
+}
+
+/// What a mechanism adds once a level has been searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct After {
+    /// Ticks that the access takes: the level's, 0 for L1, unless changed.
+    pub access: u64,
+    /// Ticks in addition.
+    pub time: u64,
+    /// Whether the lookup counts as a miss whatever it found.
+    pub miss: bool,
+    /// What to drop.
+    pub drop: Option<Drop>,
+}
+
+/// What a mechanism adds to a walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walked {
+    /// Attribute bits that the entry gets.
+    pub attr: u16,
+    /// What the mechanism keeps in the entry.
+    pub extra: u32,
+    /// A physical address that is read in parallel with the last entry of the tables.
+    pub read: Option<u64>,
+    /// What to drop before the walk goes on.
+    pub drop: Option<Drop>,
+}
+
+/// How a level holds the entries of an address space that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// The tag, in place of the address space's own.
+    pub tag: u16,
+    /// An entry with this attribute bit is its owner's alone.
+    pub owned: u16,
+}
+
+/// TLB entries to drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drop {
+    /// Whatever maps the address on this core, and the walk caches.
+    Address {
+        /// The address.
+        vaddr: u64,
+    },
+    /// Entries under a tag, but for global ones.
+    Tagged {
+        /// On every core, or on that of the event.
+        all_cores: bool,
+        /// In which levels.
+        levels: [bool; 2],
+        /// The tag.
+        tag: u16,
+        /// An address in the page or range.
+        vaddr: u64,
+        /// The range's size as a power of two; `None` for the page that holds the address.
+        range: Option<u32>,
+        /// Entries with one of these attribute bits stay.
+        without: u16,
+    },
+}
+
+/// What happens to an address space, by its number.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// It belongs to this process from now on.
+    Identity(u16, Identity),
+    /// It is gone, or its number is given to another.
+    Gone(u16),
+    /// Its layout differs from its cohort's in these segments.
+    Segments(u16, &'a [Segment]),
+    /// The kernel gave it a copy of its own of the page at an address, of this page-size class.
+    PrivateCopy(u16, u64, usize),
+    /// A core drops a page's entries that a cohort shares: address and cohort.
+    SharedPage(u64, u32),
+}
+
+/// A mechanism of a machine, the state of all its cores included.
+pub trait Mechanism: Debug + CloneBox + Send + Sync {
+    /// Whether [`Self::judge`] decides in lookups of this level. An L1 that no mechanism judges
+    /// takes the machine's fast path.
+    fn judges(&self, level: usize) -> bool;
+
+    /// Whether and how a level shares the entries of an address space with others.
+    fn sharing(&self, _level: usize, _space: u16) -> Option<Sharing> {
+        None
+    }
+
+    /// Whether it must know what the guest's own tables say, even if the source does not.
+    fn infers(&self) -> bool {
+        false
+    }
+
+    /// Decides about a way whose tag matches, or a page that a walk found.
+    fn judge(&mut self, _: &Lookup, _: &Way, _: &mut Terms, _: &mut Counts) -> Match {
+        Match::Yes
+    }
+
+    /// A level that it judges has been searched.
+    fn looked(&mut self, _: &Lookup, _: Looked, _: &mut After, _: &mut Counts) {}
+
+    /// The address by which everything behind L1 knows a page, and the ticks that finding it takes.
+    fn relocate(&self, _space: u16, _vaddr: u64) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// A walk for a page that is not global has ended.
+    fn walked(&mut self, _space: u16, _vaddr: u64, _: &Walk, _: &mut Counts) -> Walked {
+        Walked::default()
+    }
+
+    /// A level takes a piece of a page that is too large for it.
+    fn split(&self, _level: usize, _piece: &mut Entry) {}
+
+    /// Something happened to an address space.
+    fn event(&mut self, _: Event, _: &mut Counts) -> Option<Drop> {
+        None
+    }
+
+    /// The last level of a core gave an entry up, held under this tag, to make room.
+    fn evicted(&mut self, _core: usize, _side: usize, _: &Entry, _tag: u16) {}
+
+    /// The last level missed. An entry that is given back is put into it under the tag, at the
+    /// price of so many ticks, and the level is searched again.
+    fn missed(&mut self, _: &Lookup, _tag: u16, _: &mut Counts) -> Option<(Entry, u64)> {
+        None
+    }
+
+    /// A core drops entries from its last level: of one page, or any, if `which` says yes of entry
+    /// and tag. Returns how many of the mechanism's own went.
+    fn dropped(
+        &mut self,
+        _core: usize,
+        _page: Option<u64>,
+        _which: &mut dyn FnMut(&Entry, u16) -> bool,
+    ) -> u64 {
+        0
+    }
+}
+
+/// `Clone` for a mechanism in a box.
+pub trait CloneBox {
+    /// A copy.
+    fn clone_box(&self) -> Box<dyn Mechanism>;
+}
+
+impl<T: Mechanism + Clone + 'static> CloneBox for T {
+    fn clone_box(&self) -> Box<dyn Mechanism> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Mechanism> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}
