@@ -60,6 +60,7 @@ register! {
     babelfish: babelfish,
     #[serde(skip)] // The report has had `domain_faults` at another place since schema version 1.
     domains: domain,
+    victim: victim,
 }
 
 /// Name, value and unit of a counter.
