@@ -6,7 +6,7 @@ use super::arch::Arch;
 use super::check::{
     arm64, fuzz, mmtests, native, scan_kernels, selftests, soak, stages, tally::Tally,
 };
-use super::experiment::{definition, papers, print, report, results};
+use super::experiment::{definition, papers, print, report, results, run as experiment};
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
 use super::kernel::build::{self, Config};
@@ -209,7 +209,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             experiments,
             model,
             check,
-        } => run(&lab, &experiments, &results::Under { model, check })?,
+        } => run(&lab, &experiments, &experiment::Under { model, check })?,
         Command::Record(args) => {
             for trace in bench::record(&lab, &args)? {
                 say!("{}", trace.display())?;
@@ -244,7 +244,7 @@ fn counted(tally: &Tally, file: Option<&Path>) -> Result<ExitCode> {
     })
 }
 
-fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
+fn run(lab: &Lab, names: &[String], under: &experiment::Under) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
     // All are read before the first is run, and their models: a mistyped name should not cost an
     // hour.
@@ -265,7 +265,7 @@ fn run(lab: &Lab, names: &[String], under: &results::Under) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let mut broken = Vec::new();
     for experiment in &experiments {
-        let (results, problems) = results::run(lab, experiment, &papers, under)?;
+        let (results, problems) = experiment::run(lab, experiment, &papers, under)?;
         broken.extend(problems);
         output::print(print::results(&results))?;
         say!(

@@ -7,3 +7,4 @@ pub mod papers;
 pub mod print;
 pub mod report;
 pub mod results;
+pub mod run;

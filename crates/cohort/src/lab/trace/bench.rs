@@ -5,7 +5,7 @@
 use crate::lab::Lab;
 use crate::lab::experiment::definition;
 use crate::lab::experiment::papers::Papers;
-use crate::lab::experiment::results;
+use crate::lab::experiment::run;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{self, Output, Plugin, Regions, Task};
 use crate::lab::guest::programs;
@@ -75,7 +75,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
     }
     plugin::ready(&Task::Record(PathBuf::new()))?;
     let init = programs::init(lab)?;
-    let programs = results::programs_of(lab, &experiment.guest)?;
+    let programs = run::programs_of(lab, &experiment.guest)?;
     let image = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,
