@@ -13,7 +13,7 @@ use crate::lab::guest::protocol::{Metric, metrics};
 use crate::lab::host::files;
 use crate::lab::host::process;
 use crate::lab::host::progress::Progress;
-use crate::output::{self, say};
+use crate::output;
 use crate::run::chosen;
 use crate::show;
 use anyhow::{Context, Result, bail};
@@ -188,10 +188,10 @@ pub fn run(lab: &Lab, options: &Options) -> Result<()> {
             .collect(),
         not_there,
     };
-    let json = serde_json::to_string_pretty(&found).context("the results are no JSON")?;
-    files::write(&lab.out("results/check-native.json"), json.as_bytes())?;
+    let json = results::json(&found)?;
+    results::save(lab, "check-native", &json)?;
     if options.json {
-        say!("{json}")?;
+        output::print(json)?;
     } else {
         output::print(tables(&found))?;
     }

@@ -126,6 +126,19 @@ pub fn file(lab: &Lab, name: &str, model: Option<&str>) -> PathBuf {
     lab.out(&format!("results/{}.json", title(name, model)))
 }
 
+/// The text of a file of results.
+pub fn json(results: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(results).context("JSON cannot hold these results")?;
+    Ok(text + "\n")
+}
+
+/// Writes `out/results/NAME.json`: every command of the lab that has results writes them here.
+pub fn save(lab: &Lab, name: &str, json: &str) -> Result<PathBuf> {
+    let file = lab.out(&format!("results/{name}.json"));
+    files::write(&file, json.as_bytes())?;
+    Ok(file)
+}
+
 /// The last results of an experiment: without a model first, then those under each model. None
 /// if it never ran.
 pub fn last(lab: &Lab, name: &str) -> Result<Vec<Results>> {

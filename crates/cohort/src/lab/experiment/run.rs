@@ -6,14 +6,13 @@ use crate::lab::experiment::definition::{Experiment, Figure, Guest, PaperRef, Va
 use crate::lab::experiment::expr::{Expr, Figures};
 use crate::lab::experiment::papers::Papers;
 use crate::lab::experiment::results::{
-    CheckResult, Results, SCHEMA_VERSION, VariantInfo, VariantResult, file, utc,
+    CheckResult, Results, SCHEMA_VERSION, VariantInfo, VariantResult, json, save, utc,
 };
 use crate::lab::guest::plugin::{self, Check, Plugin, Task};
 use crate::lab::guest::programs;
 use crate::lab::guest::protocol;
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
-use crate::lab::host::files;
 use crate::lab::kernel::build;
 use crate::show::{FigureResult, Kind, SeriesResult, X};
 use anyhow::{Context, Result};
@@ -155,9 +154,7 @@ pub fn run(
         variants,
         problems: broken.iter().cloned().chain(problems).collect(),
     };
-    let path = file(lab, &experiment.name, under.model.as_deref());
-    let text = serde_json::to_string_pretty(&results).context("results that JSON cannot hold")?;
-    files::write(&path, (text + "\n").as_bytes())?;
+    save(lab, &results.name(), &json(&results)?)?;
     Ok((results, broken))
 }
 

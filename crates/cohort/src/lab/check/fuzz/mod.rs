@@ -18,7 +18,7 @@ use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::say;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use log::{Failure, Kind, Script, failure, totals};
 use serde::Serialize;
 use shorten::shorten;
@@ -457,9 +457,7 @@ impl Bench<'_> {
     }
 
     fn write(&self, results: Results) -> Result<()> {
-        let file = self.lab.out("results/fuzz.json");
-        let text = serde_json::to_string_pretty(&results).context("cannot write results")?;
-        files::write(&file, format!("{text}\n").as_bytes())
+        results::save(self.lab, "fuzz", &results::json(&results)?).map(drop)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::lab::guest::run::{Machine, Spec, qemu_version};
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
 use crate::lab::kernel::build::{self, Config, Kernel};
-use crate::output::{self, say};
+use crate::output;
 use crate::show;
 use anyhow::{Context, Result, bail};
 use list::{List, TestProgram};
@@ -215,14 +215,13 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
         counts,
         cases,
     };
-    let json = serde_json::to_string_pretty(&results).context("the results are no JSON")?;
+    let json = results::json(&results)?;
     let whole = !options.short && options.filter.is_none();
     if whole && options.kernel.is_none() && options.stock.is_none() {
-        let file = lab.out(&format!("results/mmtests-{}.json", options.config));
-        files::write(&file, json.as_bytes())?;
+        results::save(lab, &format!("mmtests-{}", options.config), &json)?;
     }
     if options.json {
-        say!("{json}")?;
+        output::print(json)?;
     } else {
         output::print(table(&results, options.brief))?;
     }

@@ -13,7 +13,6 @@ use crate::lab::guest::programs;
 use crate::lab::guest::protocol::{Ending, Metric, Report, metrics};
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
-use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::{self, say};
 use crate::show;
@@ -186,10 +185,10 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
         measured,
         checks,
     };
-    let json = serde_json::to_string_pretty(&results).context("the results are no JSON")?;
-    files::write(&lab.out("results/soak.json"), json.as_bytes())?;
+    let json = results::json(&results)?;
+    results::save(lab, "soak", &json)?;
     if options.json {
-        say!("{json}")?;
+        output::print(json)?;
     } else {
         output::print(table(&results, &load))?;
         say!("{tally}")?;
