@@ -6,11 +6,12 @@ use super::arch::Arch;
 use super::check::{
     arm64, fuzz, mmtests, native, scan_kernels, selftests, soak, stages, tally::Tally,
 };
-use super::experiment::{definition, papers, print, report, results, run as experiment};
+use super::experiment::{
+    definition, kept, made_from, papers, print, report, results, run as experiment,
+};
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
 use super::kernel::build::{self, Config};
-use super::kernel::source;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
@@ -112,6 +113,13 @@ enum Command {
         /// Compare every translation with QEMU's; slow, and a difference is a failure.
         #[arg(long)]
         check: bool,
+        /// Also write results/NAME.json for the repository, unless something went wrong. A complete
+        /// run of the same sources that is there already is not run again.
+        #[arg(long)]
+        keep: bool,
+        /// Run everything this many times; fewer than the experiment says cannot be kept.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        runs: Option<u32>,
     },
     /// Record what an experiment's guests access, to be replayed under any model.
     Record(bench::RecordArgs),
@@ -131,10 +139,15 @@ enum Command {
     CheckNative(native::Options),
     /// Measure how fast the translation model is, beside the bare emulator.
     BenchModel(bench::BenchArgs),
-    /// List the experiments and what came of them last.
+    /// List the experiments, what came of them last, and which kept results are old.
     List,
-    /// Write all results as one page and as the README's tables.
-    Report,
+    /// Write docs/results.md and the README's table from the kept results (results/*.json), and
+    /// out/report.html from the last ones.
+    Report {
+        /// Write nothing; fail if docs/results.md or the README differs from the kept results.
+        #[arg(long)]
+        check: bool,
+    },
     /// Remove everything that the lab built; results stay unless --all.
     Clean {
         /// Results too.
@@ -209,7 +222,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
             experiments,
             model,
             check,
-        } => run(&lab, &experiments, &experiment::Under { model, check })?,
+            keep,
+            runs,
+        } => {
+            let under = experiment::Under { model, check, runs };
+            run(&lab, &experiments, &under, keep)?;
+        }
         Command::Record(args) => {
             for trace in bench::record(&lab, &args)? {
                 say!("{}", trace.display())?;
@@ -224,9 +242,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::CheckNative(options) => native::run(&lab, &options)?,
         Command::BenchModel(args) => bench::bench(&lab, &args)?,
         Command::List => list(&lab)?,
-        Command::Report => {
-            let (page, table) = report::report(&lab)?;
-            say!("{}\n{}", page.display(), table.display())?;
+        Command::Report { check: true } => report::check(&lab)?,
+        Command::Report { check: false } => {
+            for file in report::report(&lab)? {
+                say!("{}", file.display())?;
+            }
         }
         Command::Clean { all } => clean(&lab, all)?,
     }
@@ -244,7 +264,7 @@ fn counted(tally: &Tally, file: Option<&Path>) -> Result<ExitCode> {
     })
 }
 
-fn run(lab: &Lab, names: &[String], under: &experiment::Under) -> Result<()> {
+fn run(lab: &Lab, names: &[String], under: &experiment::Under, keep: bool) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
     // All are read before the first is run, and their models: a mistyped name should not cost an
     // hour.
@@ -257,53 +277,146 @@ fn run(lab: &Lab, names: &[String], under: &experiment::Under) -> Result<()> {
             for model in under.model.iter().chain(named) {
                 plugin::ready(&plugin::Task::Model(model.clone()))?;
             }
-            Ok(match under.model {
+            let experiment = match under.model {
                 Some(_) => experiment.modelled(),
                 None => experiment,
-            })
+            };
+            let runs = under.runs.unwrap_or(experiment.runs());
+            if keep && runs < experiment.runs() {
+                bail!(
+                    "{name} has {} runs, and with --runs {runs} its results cannot be kept",
+                    experiment.runs()
+                );
+            }
+            Ok(experiment)
         })
         .collect::<Result<Vec<_>>>()?;
-    let mut broken = Vec::new();
-    for experiment in &experiments {
-        let (results, problems) = experiment::run(lab, experiment, &papers, under)?;
-        broken.extend(problems);
-        output::print(print::results(&results))?;
-        say!(
-            "The figures are in {}.",
-            results::file(lab, &experiment.name, under.model.as_deref()).display()
-        )?;
+    each(&experiments, |experiment| {
+        run_one(lab, experiment, &papers, under, keep)
+    })
+}
+
+/// Does all of `experiments`, also after one has failed; the error names those that did.
+fn each(
+    experiments: &[definition::Experiment],
+    mut act: impl FnMut(&definition::Experiment) -> Result<()>,
+) -> Result<()> {
+    let mut failed = Vec::new();
+    for experiment in experiments {
+        if let Err(error) = act(experiment) {
+            eprintln!("{} failed: {error:#}", experiment.name);
+            failed.push(format!("{}: {error:#}", experiment.name));
+        }
     }
-    if !broken.is_empty() {
-        bail!("{}", broken.join("; "));
+    if !failed.is_empty() {
+        bail!(
+            "{} of {} experiments failed: {}",
+            failed.len(),
+            experiments.len(),
+            failed.join("; ")
+        );
     }
     Ok(())
 }
 
+fn run_one(
+    lab: &Lab,
+    experiment: &definition::Experiment,
+    papers: &papers::Papers,
+    under: &experiment::Under,
+    keep: bool,
+) -> Result<()> {
+    let model = under.model.as_deref();
+    let file = results::file(lab, &experiment.name, model);
+    if keep && let Some(results) = complete(lab, experiment, papers, under)? {
+        let kept = kept::keep(lab, &results, experiment)?;
+        say!(
+            "{} is of these sources; kept as {}",
+            file.display(),
+            kept.display()
+        )?;
+        return Ok(());
+    }
+    let (results, problems) = experiment::run(lab, experiment, papers, under)?;
+    output::print(print::results(&results))?;
+    say!("The figures are in {}.", file.display())?;
+    if keep {
+        let kept = kept::keep(lab, &results, experiment)?;
+        say!(
+            "Kept as {}; `cohort lab report` puts it into the tables.",
+            kept.display()
+        )?;
+    }
+    if !problems.is_empty() {
+        bail!("{}", problems.join("; "));
+    }
+    Ok(())
+}
+
+/// The last results, if they are of the sources as they are and fit to be kept.
+fn complete(
+    lab: &Lab,
+    experiment: &definition::Experiment,
+    papers: &papers::Papers,
+    under: &experiment::Under,
+) -> Result<Option<results::Results>> {
+    let model = under.model.as_deref();
+    let now = made_from::MadeFrom::of(lab, experiment, papers, model)?;
+    // Results of another version of the lab do not count.
+    let last = results::last(lab, &experiment.name).unwrap_or_default();
+    let mut last = last.into_iter().filter(|results| {
+        results.model == under.model
+            && results.made_from == now
+            && results.runs.len() >= under.runs.unwrap_or_default() as usize
+            && results.translations.is_some() == under.check
+    });
+    Ok(last.find(|results| kept::refusal(results, experiment).is_none()))
+}
+
 fn list(lab: &Lab) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
-    let change = source::change_hash(lab)?;
+    let kept = kept::all(lab)?;
     let mut lines = Vec::new();
     for name in definition::names(lab)? {
         let experiment = definition::load(lab, &name, &papers)?;
-        let runs = results::last(lab, &name)?;
-        if runs.is_empty() {
-            lines.push([name, experiment.title, "never".into()]);
-            continue;
+        let old = |model: Option<&str>, made_from: &_, change: Option<&str>| {
+            let old = kept::old(lab, &papers, (&name, model), made_from, change)?;
+            Ok::<_, anyhow::Error>(old.map_or(String::new(), |old| format!(", {old}")))
+        };
+        let mut found = false;
+        let last = results::last(lab, &name);
+        if let Err(error) = &last {
+            lines.push([name.clone(), experiment.title.clone(), error.to_string()]);
+            found = true;
         }
-        for results in runs {
+        for results in last.unwrap_or_default() {
             let met = results.checks.iter().filter(|check| check.pass).count();
-            let older = results
-                .kernels
-                .iter()
-                .filter_map(|kernel| kernel.change.as_ref())
-                .any(|old| *old != change);
             let last = format!(
                 "{met} of {} aims met, {}{}",
                 results.checks.len(),
                 results.date,
-                if older { ", with another kernel" } else { "" }
+                old(
+                    results.model.as_deref(),
+                    &results.made_from,
+                    results.change()
+                )?
             );
             lines.push([results.name(), experiment.title.clone(), last]);
+            found = true;
+        }
+        for kept in kept.iter().filter(|kept| kept.experiment == name) {
+            let met = kept.checks.iter().filter(|check| check.pass).count();
+            let text = format!(
+                "kept: {met} of {} aims met, {}{}",
+                kept.checks.len(),
+                kept.date,
+                old(kept.model.as_deref(), &kept.made_from, kept.change())?
+            );
+            lines.push([kept.name(), experiment.title.clone(), text]);
+            found = true;
+        }
+        if !found {
+            lines.push([name, experiment.title, "never".into()]);
         }
     }
     say!("{}", print::list(&lines))?;
@@ -344,7 +457,9 @@ fn clean(lab: &Lab, all: bool) -> Result<()> {
     if all {
         return files::remove(&out);
     }
-    for part in ["linux", "build", "guest", "rootfs", "run", "traces", "logs"] {
+    for part in [
+        "linux", "build", "guest", "rootfs", "run", "boots", "traces", "logs",
+    ] {
         files::remove(&out.join(part))?;
     }
     Ok(())
@@ -353,6 +468,29 @@ fn clean(lab: &Lab, all: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_experiment_that_fails_does_not_keep_the_next_from_running() {
+        let experiment = |name: &str| -> definition::Experiment {
+            let text = definition::tests::GOOD.replacen("demo", name, 1);
+            toml::from_str(&text).unwrap()
+        };
+        let mut ran = Vec::new();
+        let all = ["a", "b", "c"].map(experiment);
+        let error = each(&all, |experiment| {
+            ran.push(experiment.name.clone());
+            match experiment.name.as_str() {
+                "b" => bail!("the guest hung"),
+                _ => Ok(()),
+            }
+        })
+        .unwrap_err();
+        assert_eq!(ran, ["a", "b", "c"]);
+        assert_eq!(
+            error.to_string(),
+            "1 of 3 experiments failed: b: the guest hung"
+        );
+    }
 
     #[test]
     fn clean_keeps_results_unless_all_is_asked_for() {

@@ -88,6 +88,7 @@ fn bars(groups: &[&GroupReport], labels: &Bars, each: &[Bars]) -> FigureResult {
             .map(|(bar, (label, _))| SeriesResult {
                 label: label.to_string(),
                 unit: labels.unit.into(),
+                ranges: Vec::new(),
                 values: each
                     .iter()
                     .map(|group| Some(group.bars[bar].1 as f64))

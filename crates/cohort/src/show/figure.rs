@@ -66,4 +66,7 @@ pub struct SeriesResult {
     pub unit: String,
     /// A value for each x.
     pub values: Vec<Option<f64>>,
+    /// The least and the most of each value over several runs; empty for one run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<Option<[f64; 2]>>,
 }

@@ -7,4 +7,4 @@ mod text;
 
 pub use figure::{FigureResult, Kind, SeriesResult, X};
 pub use plot::svg;
-pub use text::{maybe, number, plain, rows, table, with_unit};
+pub use text::{maybe, number, plain, range, ranged, rows, table, with_unit};

@@ -373,6 +373,7 @@ mod tests {
                 label: "stock".into(),
                 unit: "".into(),
                 values,
+                ranges: Vec::new(),
             }],
         }
     }

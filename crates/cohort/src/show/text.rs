@@ -43,6 +43,19 @@ pub fn maybe(value: Option<f64>) -> String {
     value.map_or("-".into(), number)
 }
 
+/// The least and the most of several runs.
+pub fn range([least, most]: [f64; 2]) -> String {
+    format!("{} to {}", number(least), number(most))
+}
+
+/// A number with its range, if it has one.
+pub fn ranged(value: Option<f64>, least_and_most: Option<[f64; 2]>) -> String {
+    match least_and_most {
+        Some(both) => format!("{} ({})", maybe(value), range(both)),
+        None => maybe(value),
+    }
+}
+
 /// An empty table, at most [`WIDTH`] columns wide.
 pub fn table() -> Table {
     let mut table = Table::new();
@@ -83,12 +96,10 @@ pub fn rows(figure: &FigureResult) -> (Vec<String>, Vec<Vec<String>>) {
         .enumerate()
         .map(|(at, x)| {
             let mut row = vec![x.text()];
-            row.extend(
-                figure
-                    .series
-                    .iter()
-                    .map(|series| maybe(series.values.get(at).copied().flatten())),
-            );
+            row.extend(figure.series.iter().map(|series| {
+                let range = series.ranges.get(at).copied().flatten();
+                ranged(series.values.get(at).copied().flatten(), range)
+            }));
             row
         })
         .collect();

@@ -6,6 +6,7 @@
 use crate::lab::Lab;
 use crate::lab::arch;
 use crate::lab::experiment::definition;
+use crate::lab::experiment::kept::processor;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::experiment::results::{self, Results};
 use crate::lab::guest::programs;
@@ -331,18 +332,11 @@ fn of_model(
     };
     let results = all.iter().find(named)?;
     let cycles = |name: &str| {
-        let mut variants = results.variants.iter();
+        let mut variants = results.runs.first()?.variants.iter();
         let variant = variants.find(|result| result.variant.name == name)?;
         variant.metrics.get("model-cycles")?.values.get(at).copied()
     };
     Some(cycles(huge)? / cycles(base)?).filter(|ratio| ratio.is_finite())
-}
-
-/// The processor's name from `/proc/cpuinfo`.
-fn processor(cpuinfo: &str) -> String {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"));
-    let name = line.and_then(|line| line.split_once(": "));
-    name.map_or("unknown", |(_, name)| name.trim()).into()
 }
 
 fn tables(found: &Found) -> String {

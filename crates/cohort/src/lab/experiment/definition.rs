@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 /// seconds; that it ends is seen to by the host's clock.
 const LEAPS: u64 = 100;
 
+/// How often an experiment is run at least whose figures differ between runs.
+const RUNS: u32 = 5;
+
 /// An experiment as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +38,8 @@ pub struct Experiment {
     /// What of each command the translation model counts.
     #[serde(default)]
     pub regions: Regions,
+    /// How many times all is run; see [`Experiment::runs`].
+    runs: Option<u32>,
     /// What is compared.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
@@ -133,6 +138,9 @@ pub struct Check {
     pub paper: Option<PaperRef>,
     /// What we aim for.
     pub aim: Aim,
+    /// It stands for the experiment in the README.
+    #[serde(default)]
+    pub headline: bool,
 }
 
 /// The paper's figure: by id, or itself.
@@ -292,6 +300,12 @@ impl Experiment {
         if self.guest.icount && self.guest.cpus != 1 && !modelled {
             bail!("counting instructions needs `cpus = 1`");
         }
+        if self.runs.is_some_and(|runs| runs == 0) {
+            bail!("`runs` must be at least 1");
+        }
+        if !self.repeats_itself() && self.runs() < RUNS {
+            bail!("without `icount` figures differ between runs: `runs` must be at least {RUNS}");
+        }
         if self.guest.cohort && self.guest.rootfs.is_none() {
             bail!("`cohort = true` needs a `rootfs`, which has the program's libraries");
         }
@@ -324,6 +338,9 @@ impl Experiment {
         }
         for id in &self.paper {
             papers.require(id)?;
+        }
+        if self.checks.iter().filter(|check| check.headline).count() > 1 {
+            bail!("only one check may be the `headline`");
         }
         for check in &self.checks {
             if let Some(PaperRef::Id(id)) = &check.paper {
@@ -381,6 +398,7 @@ impl Experiment {
     pub fn modelled(mut self) -> Self {
         self.guest.fresh = true;
         self.guest.icount = true;
+        self.runs = None;
         for variant in &mut self.variants {
             if let Some(command) = variant.model_command.take() {
                 variant.command = command;
@@ -440,6 +458,20 @@ impl Experiment {
             },
         );
         wrong.or(unknown_paper).map_or(Ok(()), Err)
+    }
+
+    /// How many times all of its guests are booted: once where instructions are counted, as the
+    /// figures are then the same every time, else [`RUNS`] times unless it says more.
+    pub fn runs(&self) -> u32 {
+        self.runs.unwrap_or(match self.repeats_itself() {
+            true => 1,
+            false => RUNS,
+        })
+    }
+
+    /// Every run gives the same figures.
+    fn repeats_itself(&self) -> bool {
+        self.guest.icount || self.variants.iter().all(|variant| variant.model.is_some())
     }
 
     /// The kernels that it boots, each once.
@@ -631,6 +663,22 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
                 ("demo-pure".into(), vec!["pure".to_string()])
             ]
         );
+    }
+
+    #[test]
+    fn an_experiment_without_icount_runs_five_times() {
+        let runs = |text: &str| {
+            let (_dir, lab) = fake(text);
+            let experiment = load(&lab, "demo", &Papers::of(&lab).unwrap());
+            experiment.map(|experiment| experiment.runs())
+        };
+        assert_eq!(runs(GOOD).unwrap(), 1);
+        let without = GOOD.replace("icount = true\n", "");
+        assert_eq!(runs(&without).unwrap(), 5);
+        let says = |number: u32| without.replace("[guest]", &format!("runs = {number}\n[guest]"));
+        assert_eq!(runs(&says(9)).unwrap(), 9);
+        let error = format!("{:#}", runs(&says(2)).unwrap_err());
+        assert!(error.contains("at least 5"), "{error}");
     }
 
     #[test]

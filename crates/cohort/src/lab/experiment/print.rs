@@ -2,7 +2,7 @@
 //! Results on the terminal: tables of at most 100 columns and one sentence with the answer.
 
 use super::results::Results;
-use crate::show::{Kind, maybe, rows, table};
+use crate::show::{Kind, maybe, ranged, rows, table};
 
 /// Prints an experiment's tables, checks and the answer.
 pub fn results(results: &Results) -> String {
@@ -26,7 +26,7 @@ pub fn results(results: &Results) -> String {
                 check.name.clone(),
                 check.unit.clone(),
                 maybe(check.paper),
-                maybe(check.measured),
+                ranged(check.measured, check.range),
                 check.aim.clone(),
                 if check.pass { "met" } else { "missed" }.to_string(),
             ]);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All results as one page that needs no network, and as the README's tables.
+//! All results as one page that needs no network; the kept ones as `docs/results.md` and as the
+//! README's table.
 
 use super::print;
 use crate::lab::Lab;
 use crate::lab::experiment::definition;
-use crate::lab::experiment::results;
-use crate::lab::experiment::results::Results;
+use crate::lab::experiment::kept::{self, Kept};
+use crate::lab::experiment::papers::Papers;
+use crate::lab::experiment::results::{self, CheckResult, Results};
 use crate::lab::host::files;
-use crate::show;
+use crate::show::{self, Kind};
 use anyhow::{Context, Result, bail};
 use askama::Template;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ struct Section {
     figures: Vec<Shown>,
     failed: Vec<(String, String)>,
     kernels: Vec<String>,
+    old: Option<String>,
 }
 
 struct Shown {
@@ -40,22 +43,66 @@ struct Shown {
     rows: Vec<Vec<String>>,
 }
 
-/// Writes `out/report.html` and `out/results.md` from all results that there are.
-pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
+/// Where the tables of all kept results are.
+const TABLES: &str = "docs/results.md";
+/// The README's table stands between these.
+const MARKS: [&str; 2] = ["<!-- results -->", "<!-- /results -->"];
+/// The most lines between the marks.
+const README_LINES: usize = 12;
+/// What makes the generated files true again.
+const REMEDY: &str = "run `cohort lab report`";
+
+/// Writes `docs/results.md` and the README's table from what is kept, and `out/report.html` from the
+/// results of this checkout's own runs, if there are any. Returns what was written.
+pub fn report(lab: &Lab) -> Result<Vec<PathBuf>> {
+    let papers = Papers::of(lab)?;
+    let mut written = Vec::new();
+    for (path, text) in generated(lab, &papers)? {
+        let path = lab.path(path);
+        files::write(&path, text.as_bytes())?;
+        written.push(path);
+    }
+    written.extend(page(lab, &papers)?);
+    Ok(written)
+}
+
+/// Fails if a generated file is not what the kept results say.
+pub fn check(lab: &Lab) -> Result<()> {
+    let mut wrong = Vec::new();
+    for (path, text) in generated(lab, &Papers::of(lab)?)? {
+        if std::fs::read_to_string(lab.path(path)).ok() != Some(text) {
+            wrong.push(path);
+        }
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "{} differs from what results/*.json and the sources say: {REMEDY}",
+            wrong.join(" and ")
+        );
+    }
+    Ok(())
+}
+
+/// `out/report.html`, if anything has run here.
+fn page(lab: &Lab, papers: &Papers) -> Result<Option<PathBuf>> {
     let mut sections = Vec::new();
     let mut missing = Vec::new();
     for name in definition::names(lab)? {
-        let runs = results::last(lab, &name)?;
+        // Those of another version of the lab have to be made again, as `cohort lab list` says.
+        let runs = results::last(lab, &name).unwrap_or_default();
         if runs.is_empty() {
             missing.push(name);
         }
-        sections.extend(runs.into_iter().map(section));
+        for results in runs {
+            let id = (results.experiment.as_str(), results.model.as_deref());
+            let old = kept::old(lab, papers, id, &results.made_from, results.change())?;
+            sections.push(section(results, old));
+        }
     }
     if sections.is_empty() {
-        bail!("no experiment has run yet: `cohort lab run NAME`, with a name of `cohort lab list`");
+        return Ok(None);
     }
     let all = || sections.iter().flat_map(|section| &section.results.checks);
-    let markdown = markdown(&sections);
     let page = Page {
         date: results::utc(SystemTime::now()),
         met: all().filter(|check| check.pass).count(),
@@ -64,14 +111,14 @@ pub fn report(lab: &Lab) -> Result<(PathBuf, PathBuf)> {
         sections,
     };
     let html = page.render().context("the report's template failed")?;
-    let (html_file, markdown_file) = (lab.out("report.html"), lab.out("results.md"));
-    files::write(&html_file, html.as_bytes())?;
-    files::write(&markdown_file, markdown.as_bytes())?;
-    Ok((html_file, markdown_file))
+    let file = lab.out("report.html");
+    files::write(&file, html.as_bytes())?;
+    Ok(Some(file))
 }
 
-fn section(results: Results) -> Section {
+fn section(results: Results, old: Option<String>) -> Section {
     Section {
+        old,
         answer: print::answer(&results),
         met: results.checks.iter().filter(|check| check.pass).count(),
         checks: results
@@ -84,7 +131,7 @@ fn section(results: Results) -> Section {
                     show::maybe(check.paper),
                     match (&check.why, check.measured) {
                         (Some(why), None) => why.clone(),
-                        (_, measured) => show::maybe(measured),
+                        (_, measured) => show::ranged(measured, check.range),
                     },
                     check.aim.clone(),
                     if check.pass { "met" } else { "missed" }.into(),
@@ -105,9 +152,8 @@ fn section(results: Results) -> Section {
             })
             .collect(),
         failed: results
-            .variants
-            .iter()
-            .filter_map(|result| Some((result.variant.name.clone(), result.why.clone()?)))
+            .failed()
+            .map(|(name, why)| (name.into(), why.into()))
             .collect(),
         kernels: results
             .kernels
@@ -125,49 +171,247 @@ fn section(results: Results) -> Section {
     }
 }
 
-/// The README's tables, one an experiment. A figure that was not measured is not in them, nor, of
-/// a run under a model, what the run without one says.
-fn markdown(sections: &[Section]) -> String {
-    let mut text = String::new();
-    for section in sections {
-        let results = &section.results;
-        text.push_str(&format!("**{}**: {}\n\n", results.name(), results.title));
-        let modelled = results.model.is_some();
-        let mut rows = String::new();
-        for check in &results.checks {
-            let Some(measured) = check.measured else {
-                continue;
-            };
-            if modelled && !check.of_model {
-                continue;
-            }
-            rows.push_str(&format!(
-                "| {} | {} | {} | {} | {} | {} |\n",
-                cell(&check.name),
-                cell(&check.unit),
+/// A kept result with what the tables say beside it.
+struct Entry {
+    kept: Kept,
+    old: Option<String>,
+    /// The experiment's title and the name of its headline, if it is there still.
+    title: String,
+    headline: Option<String>,
+}
+
+impl Entry {
+    /// The checks to show: of a run under a model only the model's own.
+    fn checks(&self) -> impl Iterator<Item = &CheckResult> {
+        let all = self.kept.model.is_none();
+        let checks = self.kept.checks.iter();
+        checks.filter(move |check| all || check.of_model)
+    }
+}
+
+/// The generated files with what they are to hold.
+fn generated(lab: &Lab, papers: &Papers) -> Result<Vec<(&'static str, String)>> {
+    let mut entries = Vec::new();
+    let names = definition::names(lab)?;
+    for kept in kept::all(lab)? {
+        let id = (kept.experiment.as_str(), kept.model.as_deref());
+        let old = kept::old(lab, papers, id, &kept.made_from, kept.change())?;
+        let experiment = match names.contains(&kept.experiment) {
+            true => Some(definition::load(lab, &kept.experiment, papers)?),
+            false => None,
+        };
+        let headline = experiment.as_ref().and_then(|experiment| {
+            let check = experiment.checks.iter().find(|check| check.headline)?;
+            Some(check.name.clone())
+        });
+        let title = experiment.map(|experiment| experiment.title);
+        entries.push(Entry {
+            old,
+            title: title.unwrap_or_default(),
+            headline,
+            kept,
+        });
+    }
+    let kept = |name: &String| entries.iter().any(|entry| entry.kept.experiment == *name);
+    let missing: Vec<&str> = names
+        .iter()
+        .filter(|n| !kept(n))
+        .map(String::as_str)
+        .collect();
+    let readme = files::read(&lab.path("README.md"))?;
+    Ok(vec![
+        (TABLES, tables(&entries, &missing)),
+        ("README.md", with_block(&readme, &block(&entries)?)?),
+    ])
+}
+
+/// `docs/results.md`.
+fn tables(entries: &[Entry], missing: &[&str]) -> String {
+    let mut text = String::from(
+        "# Results\n\n<!-- Written by `cohort lab report` from results/*.json: do not edit. -->\n\n\
+         `paper` is what the paper reports for its own platform, or other work where the name says \
+         so.\n`measured` is ours: the median where an experiment runs more than once, with the least \
+         and the most of\nthe runs as `range`. A result is old when sources that decide its figures \
+         have changed since.\n[lab.md](lab.md#results) says how to make it again.\n",
+    );
+    for entry in entries {
+        let kept = &entry.kept;
+        text.push_str(&format!("\n## {}\n\n", kept.name()));
+        if !entry.title.is_empty() {
+            text.push_str(&format!("{}.\n\n", entry.title.trim_end_matches('.')));
+        }
+        text.push_str(&format!("{}\n", facts(kept)));
+        if let Some(old) = &entry.old {
+            text.push_str(&format!("\n**This result is {old}.**\n"));
+        }
+        let ranges = kept.checks.iter().any(|check| check.range.is_some());
+        let mut rows = Vec::new();
+        for check in entry.checks() {
+            let mut row = vec![
+                check.name.clone(),
+                check.unit.clone(),
                 show::maybe(check.paper),
-                show::number(measured),
-                cell(&check.aim),
-                if check.pass { "met" } else { "missed" }
-            ));
+                show::maybe(check.measured),
+            ];
+            if ranges {
+                row.push(check.range.map_or("-".into(), show::range));
+            }
+            row.extend([check.aim.clone(), verdict(check).into()]);
+            rows.push(row);
         }
         if !rows.is_empty() {
-            text.push_str(
-                "| figure | unit | paper | measured | aim | |\n|---|---|---:|---:|---|---|\n",
-            );
-            text.push_str(&rows);
-            text.push('\n');
+            let mut heading = vec!["figure", "unit", "paper", "measured"];
+            heading.extend(ranges.then_some("range"));
+            heading.extend(["aim", ""]);
+            let heading: Vec<String> = heading.into_iter().map(String::from).collect();
+            let align: Vec<&str> = heading
+                .iter()
+                .map(|name| match name.as_str() {
+                    "paper" | "measured" | "range" => "---:",
+                    _ => "---",
+                })
+                .collect();
+            text.push_str(&format!("\n{}", markdown_table(&heading, &align, &rows)));
         }
-        if let Some(figure) = results.figures.last().filter(|_| modelled) {
+        for figure in &kept.figures {
+            let shown = entries.iter().any(|other| {
+                let plain = other.kept.experiment == kept.experiment && other.kept.model.is_none();
+                plain
+                    && other
+                        .kept
+                        .figures
+                        .iter()
+                        .any(|plain| plain.title == figure.title)
+            });
+            // A table of the run without a model is not repeated under one.
+            let repeated = kept.model.is_some() && shown;
+            if repeated || !matches!(figure.kind, Kind::Table | Kind::Box) {
+                continue;
+            }
             let (heading, rows) = show::rows(figure);
-            text.push_str(&format!("{}:\n\n", figure.title));
-            text.push_str(&markdown_row(&heading));
-            text.push_str(&format!("|---|{}\n", "---:|".repeat(heading.len() - 1)));
-            rows.iter()
-                .for_each(|row| text.push_str(&markdown_row(row)));
-            text.push('\n');
+            let mut align = vec!["---:"; heading.len()];
+            align[0] = "---";
+            let table = markdown_table(&heading, &align, &rows);
+            text.push_str(&format!("\n{}:\n\n{table}", figure.title));
         }
     }
+    if !missing.is_empty() {
+        text.push_str(&format!(
+            "\nNo result is kept of: {}.\n",
+            missing.join(", ")
+        ));
+    }
+    text
+}
+
+/// What ran when and where, in one sentence.
+fn facts(kept: &Kept) -> String {
+    let kernels: Vec<String> = kept
+        .kernels
+        .iter()
+        .map(|kernel| match &kernel.change {
+            Some(change) => format!("{} ({}, change {change})", kernel.version, kernel.config),
+            None => format!("{} ({})", kernel.version, kernel.config),
+        })
+        .collect();
+    let model = kept
+        .model
+        .as_ref()
+        .map_or(String::new(), |model| format!(" with the model {model}"));
+    format!(
+        "Linux {} under QEMU {}{model}, {} on {}; {}, {} CPUs.",
+        kernels.join(" and "),
+        kept.qemu,
+        match kept.runs {
+            1 => "one run".into(),
+            runs => format!("{runs} runs"),
+        },
+        kept.date.split(' ').next().unwrap_or_default(),
+        kept.machine.processor,
+        kept.machine.cpus,
+    )
+}
+
+fn verdict(check: &CheckResult) -> &'static str {
+    match (check.measured, check.pass) {
+        (None, _) => "not measured",
+        (_, true) => "met",
+        (_, false) => "missed",
+    }
+}
+
+/// The README's table: the headline of each experiment that has one.
+fn block(entries: &[Entry]) -> Result<String> {
+    let mut rows = Vec::new();
+    for entry in entries {
+        let headline = entry.headline.as_ref();
+        let Some(check) = entry.checks().find(|check| Some(&check.name) == headline) else {
+            continue;
+        };
+        let with_unit = |value: Option<f64>| match value {
+            Some(value) => format!("{} {}", show::number(value), check.unit),
+            None => "-".into(),
+        };
+        let name = entry.kept.name();
+        let anchor: String = name
+            .chars()
+            .filter(|c| c.is_alphanumeric() || *c == '-')
+            .collect();
+        let old = if entry.old.is_some() { ", old" } else { "" };
+        rows.push(vec![
+            format!("[{name}]({TABLES}#{anchor})"),
+            check.name.clone(),
+            with_unit(check.paper).trim().into(),
+            with_unit(check.measured).trim().into(),
+            check.aim.clone(),
+            format!("{}{old}", verdict(check)),
+        ]);
+    }
+    let checks = || entries.iter().flat_map(Entry::checks);
+    let sentence = match entries.len() {
+        0 => "No results are kept yet: `cohort lab run NAME --keep` makes one.\n".into(),
+        results => format!(
+            "{} of {} aims are met in {results} results, {} of them old: [all tables]({TABLES}).\n",
+            checks().filter(|check| check.pass).count(),
+            checks().count(),
+            entries.iter().filter(|entry| entry.old.is_some()).count(),
+        ),
+    };
+    if rows.is_empty() {
+        return Ok(sentence);
+    }
+    let heading = ["experiment", "figure", "paper", "measured", "aim", ""].map(String::from);
+    let align = ["---", "---", "---:", "---:", "---", "---"];
+    let text = format!("{}\n{sentence}", markdown_table(&heading, &align, &rows));
+    let lines = text.lines().count();
+    if lines > README_LINES {
+        bail!(
+            "{} experiments have a `headline`, and the README's table has {README_LINES} lines: \
+             remove {} of them",
+            rows.len(),
+            lines - README_LINES
+        );
+    }
+    Ok(text)
+}
+
+/// The README with another block between its marks.
+fn with_block(readme: &str, block: &str) -> Result<String> {
+    let [begin, end] = MARKS;
+    let parts = readme.split_once(begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(end)?;
+        Some((before, after))
+    });
+    let (before, after) = parts
+        .with_context(|| format!("README.md has no lines {begin} and {end} for the results"))?;
+    Ok(format!("{before}{begin}\n{block}{end}{after}"))
+}
+
+fn markdown_table(heading: &[String], align: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = markdown_row(heading);
+    text.push_str(&format!("|{}|\n", align.join("|")));
+    rows.iter()
+        .for_each(|row| text.push_str(&markdown_row(row)));
     text
 }
 
@@ -182,19 +426,23 @@ fn markdown_row(cells: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::lab::experiment::definition::Guest;
-    use crate::lab::experiment::results::{CheckResult, SCHEMA_VERSION};
+    use crate::lab::experiment::made_from::MadeFrom;
+    use crate::lab::experiment::made_from::tests::{edit, fake};
+    use crate::lab::experiment::results::{Run, SCHEMA_VERSION};
     use crate::lab::kernel::build::Config;
-    use crate::show::{FigureResult, Kind, SeriesResult, X};
+    use crate::show::{FigureResult, SeriesResult, X};
 
-    fn results() -> Results {
+    /// Results of an experiment `demo`: a check that passed and one that was not measured.
+    pub fn results() -> Results {
         let check = |name: &str, measured: Option<f64>| CheckResult {
             name: name.into(),
             unit: "x".into(),
             paper: Some(2.1),
             measured,
+            range: None,
             aim: ">= 3".into(),
             pass: measured.is_some(),
             of_model: name == "cycles",
@@ -208,6 +456,8 @@ mod tests {
             paper: vec!["p.t4".into()],
             date: "2026-01-01 00:00:00 UTC".into(),
             seconds: 3,
+            boots: 1,
+            made_from: MadeFrom::default(),
             kernels: vec![crate::lab::kernel::build::Kernel {
                 config: Config::Bench,
                 version: "6.12.7".into(),
@@ -229,7 +479,7 @@ mod tests {
                 cmdline: String::new(),
                 cohort: false,
             },
-            variants: Vec::new(),
+            runs: vec![Run::default()],
             checks: vec![check("speed-up", Some(4.0)), check("lost", None)],
             figures: vec![FigureResult {
                 title: "Scaling".into(),
@@ -242,52 +492,143 @@ mod tests {
                     label: "stock".into(),
                     unit: "".into(),
                     values: vec![Some(1.0), Some(10.0)],
+                    ranges: Vec::new(),
                 }],
             }],
             problems: Vec::new(),
         }
     }
 
+    fn checkout() -> (tempfile::TempDir, Lab) {
+        let (dir, lab) = fake();
+        let readme = b"# Demo\n\n<!-- results -->\n<!-- /results -->\n\nMore.\n";
+        files::write(&lab.path("README.md"), readme).unwrap();
+        (dir, lab)
+    }
+
+    /// Results made from the sources of `lab` as they are, kept there.
+    fn keep(lab: &Lab, mut results: Results) {
+        let papers = Papers::of(lab).unwrap();
+        results.made_from = kept::now(lab, &papers, "demo", results.model.as_deref())
+            .unwrap()
+            .unwrap();
+        let experiment = definition::load(lab, "demo", &papers).unwrap();
+        kept::keep(lab, &results, &experiment).unwrap();
+    }
+
     #[test]
     fn the_page_is_whole_and_asks_for_nothing_from_outside() {
-        let (_dir, lab) = Lab::fake();
-        files::write(&lab.path("experiments/demo.toml"), b"").unwrap();
+        let (_dir, lab) = checkout();
         files::write(&lab.path("experiments/later.toml"), b"").unwrap();
-        assert!(report(&lab).unwrap_err().to_string().contains("lab run"));
+        assert_eq!(page(&lab, &Papers::default()).unwrap(), None);
 
         let json = serde_json::to_string(&results()).unwrap();
         files::write(&lab.out("results/demo.json"), json.as_bytes()).unwrap();
-        let (html, markdown) = report(&lab).unwrap();
+        let html = page(&lab, &Papers::of(&lab).unwrap()).unwrap().unwrap();
         let html = files::read(&html).unwrap();
         assert!(
             html.contains("<svg") && html.contains("A &#60;demo&#62;"),
             "{html}"
         );
         assert!(html.contains("0123456789ab") && html.contains("later"));
+        assert!(html.contains("old (of change 0123456789ab)"), "{html}");
         for outside in ["http:", "https:", "src=", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
         }
-        let markdown = files::read(&markdown).unwrap();
-        assert!(markdown.contains("| speed-up | x | 2.10 | 4 | >= 3 | met |"));
-        assert!(!markdown.contains("lost"), "{markdown}");
+    }
+
+    #[test]
+    fn an_edited_figure_and_an_old_one_are_found() {
+        let (_dir, lab) = checkout();
+        let error = check(&lab).unwrap_err().to_string();
+        assert!(error.contains("docs/results.md and README.md"), "{error}");
+        report(&lab).unwrap();
+        check(&lab).unwrap();
+        let readme = files::read(&lab.path("README.md")).unwrap();
+        assert!(readme.contains("No results are kept yet"), "{readme}");
+        assert!(readme.starts_with("# Demo\n") && readme.ends_with("\n\nMore.\n"));
+
+        edit(
+            &lab,
+            "experiments/demo.toml",
+            "unit = \"x\"",
+            "unit = \"x\"\nheadline = true",
+        );
+        keep(&lab, results());
+        assert!(check(&lab).is_err());
+        report(&lab).unwrap();
+        check(&lab).unwrap();
+        let row = "| speed-up | x | 2.10 | 4 | >= 3 | met |";
+        let text = files::read(&lab.path(TABLES)).unwrap();
+        assert!(text.contains(row) && !text.contains("old:"), "{text}");
+        assert!(
+            text.contains("| lost | x | 2.10 | - | >= 3 | not measured |"),
+            "{text}"
+        );
+        let readme = files::read(&lab.path("README.md")).unwrap();
+        let row = "| [demo](docs/results.md#demo) | speed-up | 2.10 x | 4 x | >= 3 | met |";
+        assert!(readme.contains(row), "{readme}");
+        assert!(
+            readme.contains("1 of 2 aims are met in 1 results, 0 of them old"),
+            "{readme}"
+        );
+
+        edit(&lab, TABLES, "| 4 |", "| 5 |");
+        let error = check(&lab).unwrap_err().to_string();
+        assert!(
+            error.contains(TABLES) && error.contains("lab report"),
+            "{error}"
+        );
+        assert!(!error.contains("README"), "{error}");
+        report(&lab).unwrap();
+
+        edit(&lab, "kernel/overlay/mm/a.c", "int a", "long a");
+        assert!(check(&lab).is_err());
+        report(&lab).unwrap();
+        let text = files::read(&lab.path(TABLES)).unwrap();
+        let old = "**This result is old (of change 0123456789ab): kernel changed since.**";
+        assert!(text.contains(old), "{text}");
+        let readme = files::read(&lab.path("README.md")).unwrap();
+        assert!(readme.contains("| met, old |"), "{readme}");
     }
 
     #[test]
     fn a_run_under_a_model_stands_beside_the_one_without() {
-        let (_dir, lab) = Lab::fake();
-        files::write(&lab.path("experiments/demo.toml"), b"").unwrap();
-        let write = |results: &Results| {
-            let path = results::file(&lab, "demo", results.model.as_deref());
-            files::write(&path, serde_json::to_string(results).unwrap().as_bytes()).unwrap();
-        };
+        let (_dir, lab) = checkout();
         let mut modelled = results();
-        modelled.model = Some("models/mine.toml".into());
+        modelled.model = Some("zen4".into());
         modelled.checks.push(CheckResult {
             name: "cycles".into(),
             of_model: true,
+            range: Some([3.5, 4.5]),
             ..modelled.checks[0].clone()
         });
-        modelled.figures[0].title = "Under mine".into();
+        modelled.figures[0].title = "Under zen4".into();
+        modelled.figures[0].kind = Kind::Table;
+        keep(&lab, results());
+        keep(&lab, modelled);
+        report(&lab).unwrap();
+        let text = files::read(&lab.path(TABLES)).unwrap();
+        let (plain, under) = text.split_once("## demo@zen4").unwrap();
+        assert!(plain.contains("speed-up") && !plain.contains("Under zen4"));
+        let row = "| cycles | x | 2.10 | 4 | 3.50 to 4.50 | >= 3 | met |";
+        assert!(
+            under.contains(row) && !under.contains("speed-up"),
+            "{under}"
+        );
+        let table = "Under zen4:\n\n| MB | stock |\n|---|---:|\n| 1 | 1 |";
+        assert!(under.contains(table), "{under}");
+    }
+
+    #[test]
+    fn results_under_models_are_found_by_their_experiment() {
+        let (_dir, lab) = Lab::fake();
+        let write = |results: &Results| {
+            let json = results::json(results).unwrap();
+            results::save(&lab, &results.name(), &json).unwrap();
+        };
+        let mut modelled = results();
+        modelled.model = Some("models/mine.toml".into());
         write(&results());
         write(&modelled);
         // Another experiment's, whose name only begins alike.
@@ -295,24 +636,6 @@ mod tests {
         let names: Vec<_> = results::last(&lab, "demo").unwrap();
         let names: Vec<_> = names.iter().map(Results::name).collect();
         assert_eq!(names, ["demo", "demo@mine"]);
-
-        let (html, markdown) = report(&lab).unwrap();
-        let html = files::read(&html).unwrap();
-        assert!(
-            html.contains("id=\"demo@mine\"") && html.contains("id=\"demo\""),
-            "{html}"
-        );
-        let markdown = files::read(&markdown).unwrap();
-        let (plain, under) = markdown.split_once("**demo@mine**").unwrap();
-        assert!(plain.contains("speed-up") && !plain.contains("Under mine"));
-        assert!(
-            under.contains("| cycles |") && !under.contains("speed-up"),
-            "{under}"
-        );
-        assert!(
-            under.contains("Under mine:\n\n| MB | stock |\n|---|---:|\n| 1 | 1 |"),
-            "{under}"
-        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::lab::Lab;
 use crate::lab::experiment::definition::Guest;
+use crate::lab::experiment::made_from::MadeFrom;
 use crate::lab::guest::plugin::Check;
 use crate::lab::guest::protocol::Metric;
 use crate::lab::host::files;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Changes when a field of the results changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// All that came of an experiment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,8 +33,12 @@ pub struct Results {
     pub paper: Vec<String>,
     /// When it ran, UTC.
     pub date: String,
-    /// Host seconds that it took.
+    /// Host seconds that its guests took.
     pub seconds: u64,
+    /// How many guests that were.
+    pub boots: u64,
+    /// The sources that decide its figures.
+    pub made_from: MadeFrom,
     /// The kernels.
     pub kernels: Vec<Kernel>,
     /// The emulator's version.
@@ -46,14 +51,23 @@ pub struct Results {
     pub translations: Option<Check>,
     /// The machine.
     pub guest: Guest,
-    /// The variants, in order.
-    pub variants: Vec<VariantResult>,
+    /// What the guests printed, for each run.
+    pub runs: Vec<Run>,
     /// The figures with an aim.
     pub checks: Vec<CheckResult>,
     /// Tables and plots.
     pub figures: Vec<FigureResult>,
     /// What the guests' kernels complained of, and how guests ended early.
     pub problems: Vec<String>,
+}
+
+/// All guests of an experiment, booted once.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// Host seconds that the guests took.
+    pub seconds: u64,
+    /// The variants, in the order of the experiment's file.
+    pub variants: Vec<VariantResult>,
 }
 
 /// What came of a variant.
@@ -90,11 +104,14 @@ pub struct CheckResult {
     pub unit: String,
     /// The paper's figure.
     pub paper: Option<f64>,
-    /// Ours.
+    /// Ours: the median over all runs.
     pub measured: Option<f64>,
+    /// The least and the most of several runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub range: Option<[f64; 2]>,
     /// The aim.
     pub aim: String,
-    /// The aim is met.
+    /// The median meets the aim.
     pub pass: bool,
     /// It is a figure of the translation model's.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -106,7 +123,7 @@ pub struct CheckResult {
 
 /// An experiment as lists and reports name it: `NAME`, or `NAME@MODEL` under a model that the
 /// command line named.
-fn title(name: &str, model: Option<&str>) -> String {
+pub fn title(name: &str, model: Option<&str>) -> String {
     let model = model.map(|model| {
         let stem = Path::new(model).file_stem().unwrap_or_default();
         format!("@{}", stem.to_string_lossy())
@@ -118,6 +135,19 @@ impl Results {
     /// The experiment, and the model after an `@` if it ran under one.
     pub fn name(&self) -> String {
         title(&self.experiment, self.model.as_deref())
+    }
+
+    /// Variants without figures, each with the reason.
+    pub fn failed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variants = self.runs.iter().flat_map(|run| &run.variants);
+        variants.filter_map(|result| Some((result.variant.name.as_str(), result.why.as_deref()?)))
+    }
+
+    /// The hash of overlay and hooks; none if only stock kernels were booted.
+    pub fn change(&self) -> Option<&str> {
+        self.kernels
+            .iter()
+            .find_map(|kernel| kernel.change.as_deref())
     }
 }
 
@@ -158,7 +188,7 @@ pub fn last(lab: &Lab, name: &str) -> Result<Vec<Results>> {
                 None => stem.into_owned(),
             };
             format!(
-                "{} is not of this version of the lab: run `cohort lab run {again}` again",
+                "{} is not from this version of the lab: run `cohort lab run {again}` again",
                 path.display()
             )
         })

@@ -200,7 +200,7 @@ pub fn has_option(lab: &Lab, config: Config, option: &str) -> Result<bool> {
 }
 
 /// The texts of the configuration's fragments.
-fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
+pub fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
     config
         .fragments()
         .iter()

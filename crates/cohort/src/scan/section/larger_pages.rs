@@ -200,6 +200,7 @@ impl Section for LargerPages {
                     label: fill.kind.label().into(),
                     unit: "%".into(),
                     values: cumulative(&fill.small.sixteenths),
+                    ranges: Vec::new(),
                 })
                 .collect(),
         })
