@@ -11,7 +11,7 @@ help:
 	@echo "make test-long   all cases, an hour of load, an hour of fuzzing, the kernel's own tests"
 	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
-	@echo "make check   formatting and lints"
+	@echo "make check   formatting, lints, and tables that say what the kept results say"
 	@echo "make clean   remove what was built, keep results"
 
 demo: build
@@ -35,6 +35,7 @@ build: bootstrap
 check: bootstrap
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo run --locked --quiet --package cohort -- lab report --check
 
 clean:
 	@if [ -x $(COHORT) ]; then $(COHORT) lab clean; fi
