@@ -3,6 +3,7 @@
 
 use crate::lab::Lab;
 use crate::lab::experiment::expr::Expr;
+use crate::lab::experiment::matrix;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::Regions;
@@ -282,7 +283,12 @@ pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
         );
     }
     let text = files::read(&path)?;
-    let experiment: Experiment = toml::from_str(&text)
+    let written_out = matrix::expand(&text);
+    let experiment: Experiment = written_out
+        .and_then(|file| match file {
+            Some(file) => Ok(file.try_into()?),
+            None => Ok(toml::from_str(&text)?),
+        })
         .with_context(|| format!("{} is not an experiment", path.display()))?;
     experiment
         .validate(name, papers)
@@ -565,6 +571,7 @@ pub struct Boot<'a> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::lab::host::hash::{Hasher, short};
     use std::path::PathBuf;
 
     /// An experiment in which all checks pass validation.
@@ -843,6 +850,28 @@ series = [{ label = "fork", y = "min({x}:fork)" }]
             if let Some(rootfs) = &experiment.guest.rootfs {
                 crate::lab::guest::rootfs::recipe(&lab, rootfs).unwrap_or_else(|e| panic!("{e:#}"));
             }
+        }
+    }
+
+    #[test]
+    fn entries_that_are_written_once_stand_for_all_of_theirs() {
+        let lab = Lab {
+            root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            tarball: PathBuf::from("none"),
+        };
+        let papers = Papers::of(&lab).unwrap();
+        for (name, count, hash) in [
+            ("off-cost", 85, "c65326a85749"),
+            ("superpage-apps", 11, "15131b6171e9"),
+        ] {
+            let experiment = load(&lab, name, &papers).unwrap();
+            let mut hasher = Hasher::new();
+            for check in &experiment.checks {
+                hasher.part(&check.name, check.measured.as_bytes());
+            }
+            assert_eq!(experiment.checks.len(), count, "{name}");
+            // Of the list as it was with each check written out.
+            assert_eq!(short(&hasher.finish()), hash, "{name}");
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod definition;
 pub mod expr;
 pub mod kept;
 pub mod made_from;
+mod matrix;
 pub mod papers;
 pub mod print;
 pub mod report;
