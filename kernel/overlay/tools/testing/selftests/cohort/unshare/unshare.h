@@ -61,8 +61,6 @@ struct action {
 	unsigned int guards;
 };
 
-long warm_up(long a, long b);
-
 int run_actions(int argc, char **argv, const struct action *list, int nr,
 		const struct test_case *more_cases, int nr_more);
 
