@@ -60,7 +60,12 @@ register! {
     babelfish: babelfish,
     #[serde(skip)] // The report has had `domain_faults` at another place since schema version 1.
     domains: domain,
-    victim: victim,
+    #[serde(skip_serializing_if = "unused")] victim: victim,
+}
+
+/// Whether a mechanism has counted nothing: a machine's report has no counters of those it lacks.
+fn unused<T: Default + PartialEq>(counts: &T) -> bool {
+    *counts == T::default()
 }
 
 /// Name, value and unit of a counter.
