@@ -101,7 +101,7 @@ const SHORT: &[Stage] = &[
         command: &["cohort", "lab", "soak", "--minutes", "1", "--no-leaks"],
         made_from: GUEST,
     },
-    // The kernel's own tests, a short choice of them, on the stock kernel and on ours.
+    // The kernel's own tests, a short choice of them, on one image that shares never and always.
     Stage {
         name: "mmtests",
         counts: Counts::Tally,
