@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which entries were used in an interval, on made-up machines whose kernels track idle pages.
 
-use cohort_snapshot::count::entries::{self, Watched};
+use cohort_snapshot::count::active::Watched;
+use cohort_snapshot::count::entries;
 use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
 use cohort_snapshot::model::word::raw;

@@ -4,7 +4,8 @@
 //! Needs the right to see page frames: root, and a kernel that does not hide them. Without it the
 //! tests say so and pass.
 
-use cohort_snapshot::count::entries::{self, Contents, Counts, Entries, Watched};
+use cohort_snapshot::count::active::Watched;
+use cohort_snapshot::count::entries::{self, Contents, Counts, Entries};
 use cohort_snapshot::model::{Frames, Snapshot};
 use cohort_snapshot::read::scan::{self, Options};
 use cohort_snapshot::{Paths, page_size, read::process};

@@ -7,7 +7,7 @@ use super::report::Report;
 use super::{export, html, table};
 use crate::show::number;
 use anyhow::Result;
-use cohort_snapshot::count::entries::Watched;
+use cohort_snapshot::count::active::Watched;
 
 /// The output; `watching` puts an object of JSON on one line.
 pub fn render(report: &Report, show: &Show, watching: bool) -> Result<String> {

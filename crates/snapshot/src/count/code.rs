@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pages of code: where they come from, and how much of one process's another has as well
+//! Pages of code: where they come from, and which share of them two processes have in common
 //! (EuroSys'16, section 2.3, Figure 2 and Table 2).
 //!
-//! A page of code is known by its file and its place in it, so this needs no page frames.
+//! A page of code is identified by its file and offset, so this needs no page frames.
 
 use super::group;
 use crate::model::region::{FileId, Kind};
@@ -15,11 +15,11 @@ use serde::Serialize;
 pub struct Origins {
     /// The main program.
     pub program: f64,
-    /// Libraries that the process has from the one it was forked from.
+    /// Libraries mapped before the fork, by the zygote.
     pub preloaded: f64,
-    /// Libraries that it has loaded itself.
+    /// Libraries that the process loaded itself.
     pub loaded: f64,
-    /// Made at run time.
+    /// Generated at run time.
     pub generated: f64,
 }
 
@@ -47,7 +47,7 @@ impl Origins {
 
 add_fields!(Origins: program, preloaded, loaded, generated);
 
-/// Which libraries each process has from its zygote.
+/// Which libraries each process inherited from its zygote.
 pub struct Zygotes {
     roots: Vec<usize>,
     regions: HashMap<usize, HashSet<(u64, FileId)>>,
@@ -80,8 +80,8 @@ impl Zygotes {
         }
     }
 
-    /// Whether the process at `place` has the library that is mapped at a page from its zygote. A
-    /// zygote's own libraries are preloaded for its children.
+    /// True if the process at `place` inherited the library at page `start` from its zygote. A
+    /// zygote that has children counts its own libraries as preloaded.
     pub fn preloaded(&self, place: usize, start: u64, file: FileId) -> bool {
         let root = self.roots[place];
         self.families.get(&root).is_some_and(|members| *members > 1)
@@ -105,12 +105,12 @@ pub fn origins(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> (Origins
     (all, (snapshot.interval > 0.0).then_some(used))
 }
 
-/// Where a process, or many, were found running.
+/// Samples of one process, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sampled {
     /// Samples in the kernel.
     pub kernel: u64,
-    /// Samples in code that is mapped no more, or is in no region of code.
+    /// Samples outside of all regions of code, or in code that is no longer mapped.
     pub elsewhere: u64,
     /// Samples by the origin of the code (EuroSys'16, Figure 3).
     pub instructions: Origins,
@@ -127,7 +127,7 @@ impl Sampled {
 
 add_fields!(Sampled: kernel, elsewhere, instructions, pages);
 
-/// Where the process at `place` was found running, where that was sampled.
+/// Samples of the process at `place`; `None` if the processors were not sampled.
 pub fn sampled(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Option<Sampled> {
     let process = &snapshot.processes[place];
     let samples = process.samples.as_ref()?;
@@ -142,17 +142,17 @@ pub fn sampled(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Option<S
                 *found.instructions.of(region.kind, preloaded) += count as f64;
                 *found.pages.of(region.kind, preloaded) += 1.0;
             }
-            // [vdso] is code that the kernel lends.
+            // [vdso] is not a region of code here.
             None => found.elsewhere += count,
         }
     }
     Some(found)
 }
 
-/// The code of a process: for 64 pages of a file each, which are in memory and which of those are
+/// The code of a process. For every 64 pages of a file: which are in memory, and which of those are
 /// preloaded.
 ///
-/// A map and no array: where in a file something is mapped is in the hands of whoever maps it.
+/// A map, not an array: any process can map a file at any offset, and so make an array huge.
 pub struct Footprint {
     words: HashMap<(FileId, u64), (u64, u64)>,
     /// Pages in all files.
@@ -160,9 +160,8 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// That of the process at `place`. Where samples were taken, the pages that it was found in.
-    /// Where an interval was watched, regions that were not used at all in it are left out; in
-    /// others each page in memory counts.
+    /// With samples, the pages that the process at `place` ran. Otherwise its pages of code in
+    /// memory; after an interval, without regions that were not used in it.
     pub fn new(snapshot: &Snapshot, zygotes: &Zygotes, place: usize) -> Footprint {
         let process: &Process = &snapshot.processes[place];
         let mut words: HashMap<(FileId, u64), (u64, u64)> = HashMap::new();
@@ -208,7 +207,7 @@ impl Footprint {
         Footprint { words, pages }
     }
 
-    /// Percent of these pages that `other` has as well: preloaded ones, and all.
+    /// Percent of these pages that `other` also has: (preloaded, all).
     pub fn overlap(&self, other: &Footprint) -> (f64, f64) {
         let (mut preloaded, mut all) = (0, 0);
         for (place, ours) in &self.words {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which anonymous pages are equal in content, and at which virtual pages: what merging would find
+//! Finds anonymous pages of equal content and their virtual pages: what merging would find
 //! (selective memory deduplication, Figures 5 to 7, Tables II and III).
 //!
-//! Pages are hashed through `/proc/PID/mem`; those with equal hashes are then read again and
-//! compared byte by byte, so that what is counted was equal when it was counted.
+//! Hashes pages through `/proc/PID/mem`, then reads those with equal hashes again and compares
+//! them byte by byte: every counted page was equal when it was counted.
 
 use crate::model::Snapshot;
 use crate::model::process::Identity;
@@ -31,12 +31,12 @@ struct Item {
     process: u32,
 }
 
-/// What one look at the content of all pages found.
+/// What one pass over the contents of all pages found.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Content {
-    /// Anonymous pages that were read: those that merging may take.
+    /// Anonymous pages that were read: candidates for merging.
     pub mergeable: u64,
-    /// Pages with a content that another frame has, too.
+    /// Pages whose content another frame also has.
     pub equal: u64,
     /// Of those, pages with a copy at the same virtual page of another process.
     pub same_address: u64,
@@ -52,17 +52,17 @@ pub struct Content {
     pub kinds: BTreeMap<Kind, u64>,
     /// By program.
     pub programs: Vec<Program>,
-    /// By process; not to be printed, as there may be many.
+    /// By process; not in the JSON, as there may be thousands.
     #[serde(skip)]
     pub processes: BTreeMap<i32, Pages>,
 }
 
-/// Anonymous pages of a process, or of many, by what their contents are.
+/// Anonymous pages of one process, or of several, by their contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pages {
     /// That were read.
     pub mergeable: u64,
-    /// With a content that another frame has, too.
+    /// Whose content another frame also has.
     pub equal: u64,
     /// Of those, with a copy at the same virtual page of another process.
     pub same_address: u64,
@@ -81,21 +81,21 @@ add_fields!(Pages: mergeable, equal, same_address, zeros, changed, unreadable);
 pub struct Program {
     /// Path of the program.
     pub name: String,
-    /// Virtual pages with a page that merging may take.
+    /// Virtual pages with a candidate for merging.
     pub mergeable: u64,
-    /// Virtual pages with a page that is equal to another.
+    /// Virtual pages with a page equal to another.
     pub profile: u64,
     /// Percent of mergeable virtual pages that a scan by this profile would skip.
     pub skipped_percent: f64,
-    /// Percent of mergeable virtual pages that a profile common to all programs would have it
-    /// scan in vain (Figure 7).
+    /// Percent of mergeable virtual pages that a scan by one profile for all programs would visit
+    /// without a merge (Figure 7).
     pub false_positive_percent: f64,
     #[serde(skip)]
     pages: HashSet<u64>,
 }
 
 impl Content {
-    /// Looks at all processes of `snapshot`.
+    /// Reads all processes of `snapshot`.
     pub fn read(snapshot: &Snapshot, paths: &Paths) -> Content {
         let mut content = Content::default();
         let read: Vec<(Vec<Item>, u64)> = (0..snapshot.processes.len())
@@ -194,7 +194,7 @@ impl Content {
     }
 }
 
-/// Jaccard's index of two sets; of two empty ones 1, as they are equal.
+/// Jaccard's index of two sets; 1 for two empty ones.
 pub fn jaccard(a: &HashSet<u64>, b: &HashSet<u64>) -> f64 {
     let both = a.intersection(b).count();
     let any = a.len() + b.len() - both;
@@ -209,7 +209,7 @@ fn program<'a>(snapshot: &'a Snapshot, item: &Item) -> &'a str {
     program_of(&snapshot.processes[item.process as usize].identity)
 }
 
-/// What a program is known by.
+/// The program's path or, where that is hidden, its name.
 pub fn program_of(identity: &Identity) -> &str {
     if identity.exe.is_empty() {
         &identity.name
@@ -281,7 +281,7 @@ fn hash_process(snapshot: &Snapshot, paths: &Paths, place: usize) -> (Vec<Item>,
             if word.file() || word.swapped() || word.perms() & SHARED != 0 {
                 continue;
             }
-            // Without a frame nothing is known, and the zero page is merged already.
+            // Frame 0 is a hidden frame; the zero page is merged already.
             if word.frame() == 0 || snapshot.zero == Some(word.frame()) {
                 continue;
             }
@@ -332,7 +332,7 @@ fn hash_process(snapshot: &Snapshot, paths: &Paths, place: usize) -> (Vec<Item>,
     (items, unreadable)
 }
 
-/// Those pages of a group that are byte by byte what the first one that can be read is.
+/// The pages of a group equal, byte by byte, to the first one that can be read.
 fn verify(snapshot: &Snapshot, paths: &Paths, group: &[Item]) -> Vec<Item> {
     let size = snapshot.page as usize;
     let mut first: Option<Vec<u8>> = None;

@@ -4,7 +4,7 @@
 use crate::model::Snapshot;
 use std::collections::BTreeMap;
 
-/// What processes of a group have in common.
+/// The property by which processes are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Nothing: one group.
@@ -24,7 +24,7 @@ pub enum By {
 /// Processes with something in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// What they have in common.
+    /// For instance the control group or the user.
     pub name: String,
     /// Places in the snapshot's list.
     pub members: Vec<usize>,
@@ -47,7 +47,7 @@ pub fn groups(snapshot: &Snapshot, by: By, user: &dyn Fn(u32) -> String) -> Vec<
             }
             By::Cgroup => (or_none(&identity.cgroup), 0),
             By::User => (user(identity.uid), 0),
-            // A kernel may hide whose program it is.
+            // The path of the program may be hidden.
             By::Exe if identity.exe.is_empty() => (identity.name.clone(), 0),
             By::Exe => (identity.exe.clone(), 0),
             By::Process => named(identity.pid, &identity.name),
@@ -69,12 +69,12 @@ fn or_none(text: &str) -> String {
     }
 }
 
-/// For each process the first ancestor from which it was forked without an exec, or itself.
+/// For each process the oldest ancestor that it descends from by forks without an exec, or itself.
 pub fn roots(snapshot: &Snapshot) -> Vec<usize> {
     (0..snapshot.processes.len())
         .map(|place| {
             let mut root = place;
-            // Bounded, should a damaged capture hold a circle.
+            // Bounded: a damaged capture may hold a circle.
             for _ in 0..snapshot.processes.len() {
                 match snapshot.parents[root] {
                     Some(next) => root = next,

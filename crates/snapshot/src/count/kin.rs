@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who was forked from whom, and what Cohort's kernel would have shared between them.
+//! What Cohort's kernel would have shared between processes that were forked from one another.
 //!
-//! The rules are those of `mm/cohort/share.c`, `fault.c` and `upper.c` of the kernel: a fork shares the tables
-//! that the parent has at that moment, if every region in their range may be shared; a process
-//! leaves a table when it writes to private memory in its range, or maps something else there. A
-//! snapshot does not show forks, but what is left of them: anonymous pages that two processes have
-//! in one frame at one address come from a fork, and those that differ were written after it.
+//! The rules are those of `mm/cohort/share.c`, `fault.c` and `upper.c`. A fork shares the tables that
+//! the parent has at that moment, if every region in their range may be shared. A process leaves a
+//! table when it writes to private memory in its range, or maps something else there. A snapshot
+//! shows forks only by what they leave (see [`crate::model::parents`]); anonymous pages that differ
+//! were written after the fork.
 
 use crate::model::parents::inherited;
 use crate::model::store::{TableId, hash};
@@ -16,7 +16,7 @@ use hashbrown::{HashMap, HashSet};
 /// A table in a process, for [`Kept`].
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
-    /// Of the process, in the group's list.
+    /// Place of the process in the group's list.
     pub member: u32,
     /// The table there.
     pub table: Placed,
@@ -38,7 +38,7 @@ pub struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// Looks at the processes `members` (places in the snapshot's list).
+    /// `members` are places in the snapshot's list.
     pub fn new(snapshot: &'a Snapshot, members: &'a [usize]) -> Family<'a> {
         let numbers: HashMap<usize, u32> = members.iter().copied().zip(0..).collect();
         let parents = members
@@ -68,11 +68,11 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The first of the members that use one upper table with this one, if it may be shared.
+    /// The oldest member that shares this one's upper table; `None` if it may not be shared.
     fn first_user(&self, member: u32, range: u64) -> Option<u32> {
         let mapped = self.uppers[member as usize].get(&range)?;
         let mut first = member;
-        // Bounded, should a damaged capture hold a circle.
+        // Bounded: a damaged capture may hold a circle.
         for _ in 0..self.members.len() {
             match self.parents[first as usize] {
                 Some(parent) if self.uppers[parent as usize].get(&range) == Some(mapped) => {
@@ -84,7 +84,7 @@ impl<'a> Family<'a> {
         Some(first)
     }
 
-    /// Upper tables that the members would do without.
+    /// Upper tables that sharing saves.
     pub fn uppers_saved(&self) -> u64 {
         let saved = |member: u32| {
             let ranges = self.uppers[member as usize].keys();
@@ -117,59 +117,59 @@ fn upper(snapshot: &Snapshot, place: usize, range: u64) -> Option<u64> {
     (mapped >= UPPER_MIN * slots).then(|| hash(&numbers))
 }
 
-/// What is left of the tables of one index, or of more.
+/// What is left of the tables of one index, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Left {
     /// Tables.
     pub tables: u64,
-    /// Faults that the processes would not have taken.
+    /// Faults that sharing would have avoided.
     pub faults_saved: u64,
 }
 
 add_fields!(Left: tables, faults_saved);
 
-/// Whose a table is once Cohort's kernel has forked the processes.
+/// The owner of a table after forks by Cohort's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
-    /// That member's, and of descendants that have not left it.
+    /// The member, and its descendants that have not left the table.
     Member(u32),
-    /// That of children that agree with each other and not with their parent.
+    /// Children that agree with each other but not with their parent.
     Children(Option<u32>, u64, u64),
-    /// In an upper table that is shared since that member's forks.
+    /// All users of an upper table shared since that member's forks.
     Upper(u32),
 }
 
-/// Who uses a table, as far as faults are concerned.
+/// The users of a table, as far as faults are concerned.
 #[derive(Default)]
 struct Users {
-    /// Windows of 64 KB in which they have pages that fork does not copy, added up.
+    /// Windows of 64 KB with pages that fork does not copy, summed over the users.
     windows: u64,
-    /// Windows in which any of them has.
+    /// One bit per such window that any user has.
     union: Vec<u64>,
 }
 
-/// Counts the tables of one index that are left once Cohort's kernel has forked the processes, and
-/// the faults that they had been spared.
+/// Counts the tables of one index that are left after forks by Cohort's kernel, and the faults that
+/// these forks avoid.
 ///
-/// Of a child, a table is its parent's if both have the same regions in its range, all of which may
-/// be shared, and the same anonymous pages. Children of one parent that agree with each other and
-/// not with it share a table that the parent has left, if that they have it from the parent can be
-/// seen: the parent has a table of the same regions, or they have an anonymous page in common. In
-/// the range of an upper table that is shared there is one table for all.
+/// A child uses its parent's table if both have the same regions in its range, all of which may be
+/// shared, and the same anonymous pages. Children of one parent that agree with each other but not
+/// with it share a table that the parent has left, if they visibly inherited it: the parent has a
+/// table of the same regions, or they have an anonymous page in common. A shared upper table has
+/// one table for all.
 ///
-/// A fault on a page of a file maps what is in memory of 64 KB around it, so faults are windows of
-/// that size, of regions that fork does not copy. Of a shared table each is taken once. Who has
-/// left the parent's table has been spared the windows that both have a page in.
+/// A fault on a page of a file maps the 64 KB around it, as far as in memory. Faults are therefore
+/// counted as windows of that size, in regions that fork does not copy. A shared table takes each
+/// once. A process that left its parent's table avoided the windows in which both have a page.
 #[derive(Default)]
 pub struct Kept {
-    /// For each member the place of its seat and one, or 0.
+    /// Per member: 1 + the place of its seat, or 0.
     seats: Vec<u32>,
     owners: HashMap<Owner, Users>,
     bits: Vec<u64>,
 }
 
 impl Kept {
-    /// What is left of the tables `seats`, those of one name next to each other.
+    /// `seats` are the tables of one index, sorted by name.
     pub fn count(&mut self, family: &Family, seats: &[Seat]) -> Left {
         self.seats.clear();
         self.seats.resize(family.members.len(), 0);
@@ -197,7 +197,7 @@ impl Kept {
             for (all, own) in users.union.iter_mut().zip(&self.bits) {
                 *all |= own;
             }
-            // Its first user: what it has from a table that it is not.
+            // The first user of a table that its parent has left.
             if let (Some(theirs), true) = (parents, self.owners.len() > found) {
                 if windows > 0 {
                     left.faults_saved += common_windows(family, seat, &theirs);
@@ -212,7 +212,7 @@ impl Kept {
         left
     }
 
-    /// Whose table a seat's is, and the table of the same regions that it was at the fork.
+    /// The owner of a seat's table, and the parent's table that it was at the fork.
     fn owner(&self, family: &Family, seats: &[Seat], seat: &Seat) -> (Owner, Option<Seat>) {
         let range = family.snapshot.tables.index(seat.table.id) / family.snapshot.slots();
         if let Some(first) = family.first_user(seat.member, range) {
@@ -222,7 +222,7 @@ impl Kept {
         if seat.table.regions == NEVER_SHARED {
             return (Owner::Member(seat.member), None);
         }
-        // Bounded, should a damaged capture hold a circle.
+        // Bounded: a damaged capture may hold a circle.
         for _ in 0..seats.len() {
             let parent = family.parents[seat.member as usize];
             let theirs = parent
@@ -254,7 +254,7 @@ fn has_inherited(snapshot: &Snapshot, id: TableId) -> bool {
 }
 
 /// Marks the windows of 64 KB in which a process's table has pages of regions that fork does not
-/// copy, and says how many they are.
+/// copy. Returns their number.
 fn faulted(snapshot: &Snapshot, place: usize, id: TableId, bits: &mut Vec<u64>) -> u64 {
     let (size, slots) = (window(snapshot), snapshot.slots());
     let base = snapshot.tables.index(id) * slots;
@@ -280,12 +280,12 @@ fn faulted(snapshot: &Snapshot, place: usize, id: TableId, bits: &mut Vec<u64>) 
     bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
 }
 
-/// Pages that a fault on one of a file maps around it.
+/// Pages that a fault on a page of a file maps.
 fn window(snapshot: &Snapshot) -> usize {
     ((64 << 10) / snapshot.page).max(1) as usize
 }
 
-/// Windows in which both tables have one page, of regions that fork does not copy.
+/// Number of windows in which both tables have a page in common, in regions that fork does not copy.
 fn common_windows(family: &Family, seat: &Seat, theirs: &Seat) -> u64 {
     let snapshot = family.snapshot;
     let (tables, size) = (&snapshot.tables, window(snapshot));

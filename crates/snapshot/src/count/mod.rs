@@ -12,8 +12,11 @@ macro_rules! add_fields {
     };
 }
 
+pub mod active;
 pub mod code;
+mod columns;
 pub mod content;
 pub mod entries;
 pub mod group;
 pub mod kin;
+mod parts;

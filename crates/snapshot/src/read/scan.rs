@@ -126,16 +126,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         referenced: options.interval > 0.0,
         ..found.walker(options, &own)
     };
-    let (total, done) = (wanted.len(), AtomicUsize::new(0));
-    let walked: Vec<Result<Walked, Skipped>> = wanted
-        .into_par_iter()
-        .map(|identity| {
-            let (pid, name) = (identity.pid, identity.name.clone());
-            let walked = walker.walk(identity);
-            (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-            walked.map_err(|reason| Skipped { pid, name, reason })
-        })
-        .collect();
+    let walked = walk_all(&walker, wanted, options.progress);
     let mut processes = Vec::with_capacity(walked.len());
     let mut huge_by_sum = 0;
     for walked in walked {
@@ -162,25 +153,8 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         forget_idle_code(&mut processes, &tables, options.page / 8, activity);
     }
 
-    let ids = tables.ids();
-    let map = if own.visible {
-        FrameMap::read(paths, &tables, &ids, own.merged).map_err(|source| Error::Frames {
-            path: paths.proc().display().to_string(),
-            source,
-        })?
-    } else {
-        None
-    };
-    let mut stats = vec![TableStats::default(); tables.bound()];
-    let slots = options.page / 8;
-    let counted: Vec<_> = ids
-        .par_iter()
-        .map(|&id| frames::stats(tables.words(id), slots, map.as_ref(), own.zero))
-        .collect();
-    for (id, counted) in ids.into_iter().zip(counted) {
-        stats[id as usize] = counted;
-    }
-    let frames = match (own.visible, map.is_some()) {
+    let (stats, looked_up) = stats(options, &own, &tables)?;
+    let frames = match (own.visible, looked_up) {
         (true, true) => Frames::Visible,
         (true, false) => Frames::NumbersOnly,
         (false, _) => Frames::Hidden,
@@ -206,6 +180,51 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         zero: own.zero,
         huge_by_sum,
     })
+}
+
+fn walk_all(
+    walker: &Walker,
+    wanted: Vec<Identity>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<Result<Walked, Skipped>> {
+    let (total, done) = (wanted.len(), AtomicUsize::new(0));
+    wanted
+        .into_par_iter()
+        .map(|identity| {
+            let (pid, name) = (identity.pid, identity.name.clone());
+            let walked = walker.walk(identity);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            walked.map_err(|reason| Skipped { pid, name, reason })
+        })
+        .collect()
+}
+
+/// What each table holds, by its name, and whether the frames could be looked up.
+fn stats(
+    options: &Options,
+    own: &OwnFrame,
+    tables: &Tables,
+) -> Result<(Vec<TableStats>, bool), Error> {
+    let paths = &options.paths;
+    let ids = tables.ids();
+    let map = if own.visible {
+        FrameMap::read(paths, tables, &ids, own.merged).map_err(|source| Error::Frames {
+            path: paths.proc().display().to_string(),
+            source,
+        })?
+    } else {
+        None
+    };
+    let mut stats = vec![TableStats::default(); tables.bound()];
+    let slots = options.page / 8;
+    let counted: Vec<_> = ids
+        .par_iter()
+        .map(|&id| frames::stats(tables.words(id), slots, map.as_ref(), own.zero))
+        .collect();
+    for (id, counted) in ids.into_iter().zip(counted) {
+        stats[id as usize] = counted;
+    }
+    Ok((stats, map.is_some()))
 }
 
 fn idle_error(paths: &Paths, source: std::io::Error) -> Error {

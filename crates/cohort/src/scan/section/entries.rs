@@ -5,7 +5,8 @@ use super::base::{Bars, Input, Scope, Section};
 use crate::scan::cell::{Column, count, percent};
 use crate::scan::part::Part;
 use crate::show::number;
-use cohort_snapshot::count::entries::{Active, Entries as Classes, Watched};
+use cohort_snapshot::count::active::{Active, Watched};
+use cohort_snapshot::count::entries::Entries as Classes;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Default, Serialize)]
