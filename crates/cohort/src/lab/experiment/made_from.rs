@@ -285,7 +285,9 @@ fn definition(experiment: &Experiment, papers: &Papers, model: bool) -> Result<S
     }
     let mut expressions: Vec<(String, String)> = Vec::new();
     for check in &experiment.checks {
-        expressions.push((check.measured.clone(), check.aim.text()));
+        // Its name and unit too: they are kept with the figure, and say what it is.
+        let said = format!("{} {} {}", check.name, check.unit, check.aim.text());
+        expressions.push((check.measured.clone(), said));
     }
     for figure in &experiment.figures {
         for x in &figure.x {
@@ -429,7 +431,12 @@ pub mod tests {
                 "timeout = 90",
                 same,
             ),
-            ("experiments/demo.toml", "\"speed-up\"", "\"ratio\"", same),
+            (
+                "experiments/demo.toml",
+                "\"speed-up\"",
+                "\"ratio\"",
+                &["experiment"],
+            ),
             (
                 "experiments/demo.toml",
                 "value = 3",
