@@ -22,9 +22,30 @@ const FUZZ_PROGRAM: &str = "fuzz";
 /// What once failed, replayed by the fuzzer: a test of its own too.
 const REGRESSIONS_STEP: &str = "fuzz-regressions";
 /// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
-const FUZZ_OPTIONS: &str = "--seed 1 --seconds 60 --race 30 --noise 1 --tap";
+const FUZZ_OPTIONS: &str = "--seed 1 --seconds 30 --race 15 --noise 1 --tap";
 /// The modes that the tests run in: sharing where asked for, and at every fork.
 const MODES: &[&str] = &["optin", "always"];
+/// Programs that a short run has in one mode alone, by how their names begin; the others, and all
+/// in a full run, run in both. What they test hardly depends on the mode, and they are divided so
+/// that both guests end at about the same time.
+const ONCE: &[(&str, &str)] = &[
+    ("ksm_selective_dormant", "optin"),
+    ("ksm_selective_profile", "optin"),
+    ("reclaim_swap", "optin"),
+    ("region_order_fail", "optin"),
+    ("region_order_file", "optin"),
+    ("shared_merge", "optin"),
+    ("fail", "always"),
+    (FUZZ_PROGRAM, "always"),
+    ("gup", "always"),
+    ("ksm_selective_states", "always"),
+    ("race", "always"),
+    ("reclaim_page", "always"),
+    ("region_order", "always"),
+    ("tlb", "always"),
+    ("unshare", "always"),
+    ("upper", "always"),
+];
 /// The option with which our KUnit tests run at boot.
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
 /// Retry up to this many failures: they may be timeouts on a loaded host.
@@ -123,11 +144,28 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
     // None when the filter chooses the model's test alone.
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
     let jobs: Vec<_> = modes
-        .map(|&mode| (mode, steps(&chosen, mode, full)))
+        .map(|&mode| {
+            let all = full || filter.is_some();
+            let mut names = chosen.clone();
+            names.retain(|name| all || runs_in(name, mode));
+            (mode, steps(&names, mode, full))
+        })
         .collect();
+    // A model's guest keeps one processor busy: it runs beside the others.
+    let (outcomes, models) = std::thread::scope(|scope| {
+        let models = scope.spawn(|| match model.is_empty() {
+            true => Ok(Vec::new()),
+            false => translations::tests(lab, &kernel, &model),
+        });
+        let outcomes = boot_all(&jobs, "");
+        (
+            outcomes,
+            models.join().expect("a model's thread does not panic"),
+        )
+    });
     let mut found = Vec::new();
     let mut doubts = Vec::new();
-    for (outcome, (mode, steps_taken)) in boot_all(&jobs, "").into_iter().zip(&jobs) {
+    for (outcome, (mode, steps_taken)) in outcomes.into_iter().zip(&jobs) {
         let tests = verdicts(&outcome?, steps_taken);
         let doubtful = doubtful(&tests);
         if !doubtful.is_empty() {
@@ -150,13 +188,19 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
             print(mode, &test)?;
         }
     }
-    if !model.is_empty() {
-        for test in translations::tests(lab, &kernel, &model)? {
-            count(&mut tally, "model", &test);
-            print("model", &test)?;
-        }
+    for test in models? {
+        count(&mut tally, "model", &test);
+        print("model", &test)?;
     }
     Ok(tally)
+}
+
+/// Whether a short run has the program `name` in `mode`.
+fn runs_in(name: &str, mode: &str) -> bool {
+    // The fuzzer's regressions are short, and run in both.
+    let of = |start: &str| name.starts_with(start) && name != REGRESSIONS_STEP;
+    let only = ONCE.iter().find(|(start, _)| of(start));
+    only.is_none_or(|(_, only)| *only == mode)
 }
 
 /// As many processors as there are here, for races; two at least.
@@ -305,6 +349,30 @@ mod tests {
     use crate::lab::guest::protocol::Report;
     use crate::lab::guest::run::End;
     use std::path::PathBuf;
+
+    #[test]
+    fn a_short_run_has_each_program_in_some_mode() {
+        let dir = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../kernel/overlay/tools/testing/selftests/cohort"
+        );
+        let mut names: Vec<String> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| Some(name.strip_suffix(".c")?.to_string()))
+            .collect();
+        names.extend([FUZZ_PROGRAM, REGRESSIONS_STEP].map(str::to_string));
+        for name in &names {
+            assert!(MODES.iter().any(|mode| runs_in(name, mode)), "{name}");
+        }
+        for (start, only) in ONCE {
+            assert!(MODES.contains(only), "{only}");
+            assert!(names.iter().any(|name| name.starts_with(start)), "{start}");
+        }
+        for name in ["share", "security", "prctl", REGRESSIONS_STEP] {
+            assert!(MODES.iter().all(|mode| runs_in(name, mode)), "{name}");
+        }
+    }
 
     fn outcome(text: &str, end: End, complaints: &[&str]) -> Outcome {
         let mut report = Report::default();
