@@ -86,25 +86,8 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
         .map(|program| program.name())
         .chain((!regressions.is_empty()).then_some(REGRESSIONS_STEP))
         .collect();
-    let chosen: Vec<&str> = names
-        .iter()
-        .copied()
-        .filter(|name| filter.is_none_or(|filter| name.contains(filter)))
-        .collect();
+    let (chosen, model) = choose(&names, filter)?;
     let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
-    let mut model = translations::NAMES.to_vec();
-    model.retain(|name| filter.is_none_or(|filter| name.contains(filter)));
-    if chosen.is_empty() && model.is_empty() {
-        bail!(
-            "no test's name holds `{}`; there are: {}",
-            filter.unwrap_or_default(),
-            names
-                .into_iter()
-                .chain(translations::NAMES)
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
-    }
     // Files on a disk, swap and direct I/O are among what is tested.
     let rootfs = rootfs::image(lab, ROOTFS)?;
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
@@ -181,18 +164,36 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
             .expect("a mode in doubt was found in");
         second_look(tests, verdicts(&outcome?, steps_taken));
     }
+    let models = models?.into_iter().map(|test| ("model", test));
+    let tests = found
+        .into_iter()
+        .flat_map(|(mode, tests)| tests.into_iter().map(move |(_, test)| (mode, test)));
     let mut tally = Tally::new();
-    for (mode, tests) in found {
-        for (_, test) in tests {
-            count(&mut tally, mode, &test);
-            print(mode, &test)?;
-        }
-    }
-    for test in models? {
-        count(&mut tally, "model", &test);
-        print("model", &test)?;
+    for (mode, test) in tests.chain(models) {
+        count(&mut tally, mode, &test);
+        print(mode, &test)?;
     }
     Ok(tally)
+}
+
+/// Those of the programs `names`, and of the model's tests, whose names hold `filter`; an error if
+/// there are none.
+fn choose<'a>(
+    names: &[&'a str],
+    filter: Option<&str>,
+) -> Result<(Vec<&'a str>, Vec<&'static str>)> {
+    let wanted = |name: &&str| filter.is_none_or(|filter| name.contains(filter));
+    let chosen: Vec<&str> = names.iter().copied().filter(wanted).collect();
+    let model: Vec<&str> = translations::NAMES.iter().copied().filter(wanted).collect();
+    if chosen.is_empty() && model.is_empty() {
+        let all: Vec<&str> = names.iter().chain(&translations::NAMES).copied().collect();
+        bail!(
+            "no test's name holds `{}`; there are: {}",
+            filter.unwrap_or_default(),
+            all.join(", ")
+        );
+    }
+    Ok((chosen, model))
 }
 
 /// Whether a short run has the program `name` in `mode`.
