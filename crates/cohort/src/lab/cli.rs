@@ -376,50 +376,47 @@ fn complete(
 fn list(lab: &Lab) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
     let kept = kept::all(lab)?;
-    let mut lines = Vec::new();
+    let mut rows = Vec::new();
     for name in definition::names(lab)? {
-        let experiment = definition::load(lab, &name, &papers)?;
-        let old = |model: Option<&str>, made_from: &_, change: Option<&str>| {
-            let old = kept::old(lab, &papers, (&name, model), made_from, change)?;
-            Ok::<_, anyhow::Error>(old.map_or(String::new(), |old| format!(", {old}")))
-        };
-        let mut found = false;
-        let last = results::last(lab, &name);
-        if let Err(error) = &last {
-            lines.push([name.clone(), experiment.title.clone(), error.to_string()]);
-            found = true;
+        let title = definition::load(lab, &name, &papers)?.title;
+        let outcome =
+            |date: &str, checks: &[_], model: Option<&str>, made_from: &_, change: Option<&str>| {
+                let old = kept::old(lab, &papers, (&name, model), made_from, change)?;
+                Ok::<_, anyhow::Error>(print::Outcome::new(date, checks, old))
+            };
+        let mut found = Vec::new();
+        match results::last(lab, &name) {
+            Ok(last) => {
+                for it in last {
+                    let (model, change) = (it.model.as_deref(), it.change());
+                    let last = outcome(&it.date, &it.checks, model, &it.made_from, change)?;
+                    let last = print::Last::Ran(last);
+                    found.push(print::Row::new(it.name(), &title, last));
+                }
+            }
+            Err(error) => {
+                let last = print::Last::Unreadable(error.to_string());
+                found.push(print::Row::new(name.clone(), &title, last));
+            }
         }
-        for results in last.unwrap_or_default() {
-            let met = results.checks.iter().filter(|check| check.pass).count();
-            let last = format!(
-                "{met} of {} aims met, {}{}",
-                results.checks.len(),
-                results.date,
-                old(
-                    results.model.as_deref(),
-                    &results.made_from,
-                    results.change()
-                )?
-            );
-            lines.push([results.name(), experiment.title.clone(), last]);
-            found = true;
+        for it in kept.iter().filter(|kept| kept.experiment == name) {
+            let (model, change) = (it.model.as_deref(), it.change());
+            let outcome = outcome(&it.date, &it.checks, model, &it.made_from, change)?;
+            match found.iter_mut().find(|row| row.name == it.name()) {
+                Some(row) => row.kept = Some(outcome),
+                None => {
+                    let mut row = print::Row::new(it.name(), &title, print::Last::Never);
+                    row.kept = Some(outcome);
+                    found.push(row);
+                }
+            }
         }
-        for kept in kept.iter().filter(|kept| kept.experiment == name) {
-            let met = kept.checks.iter().filter(|check| check.pass).count();
-            let text = format!(
-                "kept: {met} of {} aims met, {}{}",
-                kept.checks.len(),
-                kept.date,
-                old(kept.model.as_deref(), &kept.made_from, kept.change())?
-            );
-            lines.push([kept.name(), experiment.title.clone(), text]);
-            found = true;
+        if found.is_empty() {
+            found.push(print::Row::new(name, &title, print::Last::Never));
         }
-        if !found {
-            lines.push([name, experiment.title, "never".into()]);
-        }
+        rows.append(&mut found);
     }
-    say!("{}", print::list(&lines))?;
+    say!("{}", print::list(&rows))?;
     Ok(())
 }
 
