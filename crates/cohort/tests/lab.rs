@@ -123,7 +123,7 @@ echo whole >"$1/etc/state"
     assert_eq!(sent, 0);
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    assert!(text(&output).contains("goes on where it stopped"));
+    assert!(text(&output).contains("run the same command again"));
     let process = PathBuf::from(format!("/proc/{}", step.trim()));
     wait_for("the end of the step's program", || !process.exists());
     assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);

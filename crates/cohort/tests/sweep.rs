@@ -142,7 +142,11 @@ fn replaying_needs_no_checkout() {
     let errors = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     // Here is none, as what needs one says.
     let list = sweep.lab().arg("list").output().unwrap();
-    assert!(errors(&list).contains("no checkout"), "{}", errors(&list));
+    assert!(
+        errors(&list).contains("not a checkout"),
+        "{}",
+        errors(&list)
+    );
     let replay = ["replay", "plain.trace", "--model", "baseline"];
     let report = good(&sweep.lab().args(replay).output().unwrap());
     assert!(report.starts_with('{'), "{report}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Architectures, as data: what the lab must know of each to build for it and to boot it.
+//! Architectures as data: what the lab needs to build and boot guests of each.
 //!
-//! Adding one is a row of [`ALL`], a file in `kernel/config` if the lab builds kernels for it, and a
-//! file of the plugin that names its registers.
+//! A new architecture is a row of [`ALL`], a file in `kernel/config` if the lab builds kernels for
+//! it, and a file of the plugin that names its registers.
 
 use anyhow::{Result, bail};
 use serde::Deserialize;
@@ -13,17 +13,17 @@ use std::fmt;
 pub struct Board {
     /// QEMU's `-M`, without a memory backend.
     pub machine: &'static str,
-    /// QEMU's `-cpu`, unless a guest names another.
+    /// QEMU's `-cpu`; a guest may name another.
     pub cpu: &'static str,
-    /// How the names of virtio devices end: `device` without PCI, else `pci`.
+    /// The last part of the names of virtio devices: `device` without PCI, else `pci`.
     pub bus: &'static str,
     /// The kernel's command line: console, reboot and panic.
     pub cmdline: &'static str,
-    /// The guest's clock is the host's time stamp counter, whose rate it is told.
+    /// The guest's clock is the host's time stamp counter; the command line gives its rate.
     pub host_tsc: bool,
 }
 
-/// How the lab builds kernels.
+/// Parameters of the kernel's build.
 #[derive(Debug)]
 pub struct KernelBuild {
     /// `ARCH=` of the kernel's `make`.
@@ -38,32 +38,31 @@ pub struct KernelBuild {
     pub config: &'static str,
 }
 
-/// What is known of an architecture.
 #[derive(Debug)]
 pub struct Facts {
     /// Debian's name.
     pub name: &'static str,
-    /// The emulator.
+    /// The emulator's program.
     pub qemu: &'static str,
-    /// The emulator's package.
+    /// The Debian package of the emulator.
     pub qemu_package: &'static str,
     /// The C compiler for guest programs.
     pub gcc: &'static str,
-    /// Packages that its guests need besides, each with its reason.
+    /// Other packages that its guests need: name and reason.
     pub packages: &'static [(&'static str, &'static str)],
-    /// Rust's target, for `cohort` in its guests; None for this machine's own.
+    /// The Rust target of `cohort` in its guests; None for this machine's own.
     pub rust: Option<&'static str>,
-    /// Words of the kernel's command line under `-icount`.
+    /// Words to add to the kernel's command line under `-icount`.
     pub icount: &'static str,
-    /// The smallest machine, for kernels that are configured for it.
+    /// The smallest machine, for the lab's own kernels; they are configured for it.
     pub lab: Option<Board>,
-    /// The lab's kernels.
+    /// None if the lab builds no kernel for it.
     pub kernel: Option<KernelBuild>,
     /// A machine with PCI, for Debian's own kernels.
     pub pci: Board,
 }
 
-/// An architecture of [`ALL`].
+/// A row of [`ALL`].
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Arch(&'static Facts);
@@ -71,7 +70,7 @@ pub struct Arch(&'static Facts);
 /// The architecture of the lab's kernels.
 pub const LAB: Arch = Arch(&ALL[0]);
 
-/// Every architecture; the first is that of the machine the lab runs on.
+/// Every architecture; the first is that of the machine that the lab runs on.
 pub static ALL: &[Facts] = &[
     Facts {
         name: "amd64",
@@ -80,9 +79,8 @@ pub static ALL: &[Facts] = &[
         gcc: "gcc",
         packages: &[],
         rust: None,
-        // A tick of the TSC is an instruction and a nanosecond, and nothing but the kernel under
-        // test decides how many there are. Calibrating the local APIC's timer would spin for 200
-        // million of them.
+        // One TSC tick is one instruction and one nanosecond. Do not calibrate the local APIC's
+        // timer: that would spin for 200 million instructions.
         icount: "tsc_early_khz=1000000 nolapic_timer",
         lab: Some(Board {
             machine: "microvm,acpi=off,rtc=on,isa-serial=on",
@@ -117,7 +115,10 @@ pub static ALL: &[Facts] = &[
                 "gcc-aarch64-linux-gnu",
                 "compiles the guest's init and links cohort for arm64",
             ),
-            ("libc6-dev-arm64-cross", "both are linked with it"),
+            (
+                "libc6-dev-arm64-cross",
+                "the guest's init and cohort are linked with it",
+            ),
         ],
         rust: Some("aarch64-unknown-linux-gnu"),
         icount: "",
@@ -161,7 +162,7 @@ impl std::str::FromStr for Arch {
     fn from_str(name: &str) -> Result<Self> {
         match Arch::all().find(|arch| arch.name == name) {
             Some(arch) => Ok(arch),
-            None => bail!("there is no architecture {name}; there are: {}", names()),
+            None => bail!("unknown architecture {name}; known are: {}", names()),
         }
     }
 }
@@ -180,17 +181,17 @@ fn names() -> String {
 }
 
 impl Arch {
-    /// Every architecture.
     pub fn all() -> impl Iterator<Item = Arch> {
         ALL.iter().map(Arch)
     }
 
-    /// Its machine for Debian's own kernels.
+    /// The machine for Debian's own kernels.
     pub fn board(self) -> &'static Board {
         &self.0.pci
     }
 
-    /// A directory below `out/guest` for what is built for it: the lab's own needs none.
+    /// The directory in `out` for what is built for it: `guest` for the lab's own architecture,
+    /// else `guest/NAME`.
     pub fn dir(self) -> String {
         if self == LAB {
             "guest".into()

@@ -18,13 +18,12 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `cohort lab`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The checkout; by default the one around the working directory or this program.
+    /// The checkout; default: the one around the working directory or this program.
     #[arg(long, value_name = "DIR", global = true)]
     root: Option<PathBuf>,
-    /// Also write how many tests passed and failed, as JSON: `test`, `soak` and `mmtests`.
+    /// With `test`, `soak` and `mmtests`: also write how many tests passed and failed, as JSON.
     #[arg(long, value_name = "FILE", global = true)]
     tally: Option<PathBuf>,
     #[command(subcommand)]
@@ -35,22 +34,22 @@ pub struct Args {
 enum Command {
     /// Check the machine and install the packages that are missing.
     Setup {
-        /// Also what guests of this architecture need, as `scan-kernels` and `check-model` boot.
+        /// Also install what guests of this architecture need (for `scan-kernels`, `check-model`).
         #[arg(long, value_name = "NAME")]
         arch: Vec<Arch>,
     },
     /// Build a kernel.
     Build {
-        /// What it is for.
+        /// What the kernel is for.
         #[arg(long, value_enum, default_value_t = Config::Bench)]
         config: Config,
-        /// Debian's source unchanged, to compare with; the same as `--config pristine`.
+        /// Build Debian's source unchanged, to compare with; the same as `--config pristine`.
         #[arg(long, conflicts_with = "config")]
         pristine: bool,
     },
     /// Make a root file system for the guest.
     Rootfs {
-        /// A recipe of guest/rootfs.
+        /// A recipe in guest/rootfs, without `.toml`.
         name: String,
     },
     /// Boot a guest with a shell on this terminal.
@@ -58,99 +57,100 @@ enum Command {
         /// The kernel.
         #[arg(long, value_enum, default_value_t = Config::Bench)]
         config: Config,
-        /// The root file system.
+        /// The recipe of its root file system, in guest/rootfs.
         #[arg(long, default_value = "base")]
         rootfs: String,
         /// Memory in MB.
         #[arg(long, default_value_t = 2048)]
         memory: u64,
-        /// More words for the kernel's command line.
+        /// Words to add to the kernel's command line.
         #[arg(long, default_value = "")]
         cmdline: String,
     },
-    /// Run the kernel's selftests in a guest; fails when one fails.
+    /// Run the selftests of the kernel series in a guest; fail if one fails.
     Test {
         /// The kernel.
         #[arg(long, value_enum, default_value_t = Config::Debug)]
         config: Config,
-        /// Only the test programs whose names hold this.
+        /// Run only test programs whose name contains this.
         #[arg(long)]
         filter: Option<String>,
-        /// All cases of the test programs, not the short run of each (`-q`); six times the time
-        /// limits.
+        /// Run all cases of each test program instead of the short run (`-q`), with six times the
+        /// time limits.
         #[arg(long)]
         full: bool,
     },
-    /// Random memory operations in guests that share page tables, each checked by an oracle;
-    /// what fails is shortened and written to out/fuzz.
+    /// Run random memory operations in guests that share page tables and check each against an
+    /// oracle; shorten what fails and write it to out/fuzz.
     Fuzz(fuzz::Options),
     /// Run the kernel's own tests on the stock kernel and on ours, and compare the verdicts.
     Mmtests(mmtests::Options),
-    /// Run `cohort scan` on Debian's own kernels, old ones and those of arm64, and check what it
-    /// counts; fails when a count differs.
+    /// Run `cohort scan` on Debian's own kernels, old ones and arm64's included; fail if a count
+    /// differs.
     ScanKernels {
-        /// Only the kernels of guest/scan-kernels.toml whose names hold this.
+        /// Boot only kernels of guest/scan-kernels.toml whose name contains this.
         #[arg(long)]
         filter: Option<String>,
     },
-    /// Every test, stage by stage, with a table of their times: what `make test` runs.
+    /// Run every test, stage by stage, and print a table of their times: what `make test` runs.
     Stages {
-        /// Instead, all cases and hours of load: `make test-long`.
+        /// Run all cases and hours of load: what `make test-long` runs.
         #[arg(long)]
         long: bool,
     },
-    /// Put load on a kernel that shares page tables, in too little memory, and see that its log
-    /// is clean and no memory lost.
+    /// Load a kernel that shares page tables, in too little memory; fail if it complains in its
+    /// log or loses memory.
     Soak(soak::Options),
     /// Run experiments and write their results.
     Run {
-        /// Names of `cohort lab list`.
+        /// Names that `cohort lab list` prints.
         #[arg(required = true, value_name = "EXPERIMENT")]
         experiments: Vec<String>,
-        /// Run the guests under this translation model: a built-in's name or a TOML file.
+        /// Run the guests under this translation model: the name of a built-in or a TOML file.
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
-        /// Compare every translation with QEMU's; slow, and a difference is a failure.
+        /// Compare every translation with QEMU's (slow); fail if one differs.
         #[arg(long)]
         check: bool,
-        /// Also write results/NAME.json for the repository, unless something went wrong. A complete
-        /// run of the same sources that is there already is not run again.
+        /// Also write results/NAME.json for the repository, unless something failed. If the last run
+        /// is complete and of the same sources, keep it without running again.
         #[arg(long)]
         keep: bool,
-        /// Run everything this many times; fewer than the experiment says cannot be kept.
+        /// Run everything this many times; results of fewer runs than the experiment asks for cannot
+        /// be kept.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         runs: Option<u32>,
     },
-    /// Record what an experiment's guests access, to be replayed under any model.
+    /// Record the memory accesses of an experiment's guests, to replay under any model.
     Record(bench::RecordArgs),
     /// Replay a trace under a model and print its counters as JSON.
     Replay(sweep::ReplayArgs),
-    /// Replay traces under many models and variations of them, on all cores.
+    /// Replay traces under many models and variants of models, on all cores.
     Sweep(sweep::SweepArgs),
-    /// Boot one of Debian's own kernels, of arm64 unless another is named, and compare every
-    /// translation of the model with QEMU's; a difference is a failure.
+    /// Boot one of Debian's own kernels (default: arm64) and compare every translation of the
+    /// model with QEMU's; fail if one differs.
     CheckModel {
         /// A kernel of guest/scan-kernels.toml with pages of 4 KB.
         #[arg(default_value = arm64::KERNEL)]
         kernel: String,
     },
-    /// Run the programs of superpage-stride and superpage-apps on this machine itself, with base
-    /// pages and with huge ones: a check on the model, by ratio.
+    /// Run the programs of superpage-stride and superpage-apps on this machine, with base pages
+    /// and with huge pages, and compare the ratios with the model's.
     CheckNative(native::Options),
-    /// Measure how fast the translation model is, beside the bare emulator.
+    /// Measure the speed of the translation model against QEMU without it.
     BenchModel(bench::BenchArgs),
-    /// List the experiments, what came of them last, and which kept results are old.
+    /// List the experiments, their last and kept results, and which of these are old.
     List,
     /// Write docs/results.md and the README's table from the kept results (results/*.json), and
-    /// out/report.html from the last ones.
+    /// out/report.html from the last runs.
     Report {
         /// Write nothing; fail if docs/results.md or the README differs from the kept results.
         #[arg(long)]
         check: bool,
     },
-    /// Remove everything that the lab built; results stay unless --all.
+    /// Remove everything that the lab built except results.
     Clean {
-        /// Results too.
+        /// Remove results too.
         #[arg(long)]
         all: bool,
     },
@@ -159,15 +159,16 @@ enum Command {
 /// Runs a subcommand.
 pub fn main(args: Args) -> Result<ExitCode> {
     let lab = match &args.command {
-        // Traces are replayed anywhere: whoever has them need not have the checkout.
+        // Traces can be replayed without a checkout.
         Command::Replay(args) => return sweep::replay(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::sweep(args).map(|()| ExitCode::SUCCESS),
         _ => Lab::find(args.root)?,
     };
     if !matches!(args.command, Command::Shell { .. }) {
-        // Children end with us, and what is half-written has another name until it is whole.
+        // Exiting at once is safe: children end with us, and a file has another name until it is
+        // complete.
         ctrlc::set_handler(|| {
-            eprintln!("\ncohort: interrupted; the same command goes on where it stopped");
+            eprintln!("\ncohort: interrupted; run the same command again to continue");
             std::process::exit(130);
         })
         .context("cannot set up ^C")?;
@@ -233,7 +234,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 say!("{}", trace.display())?;
             }
         }
-        Command::Replay(_) | Command::Sweep(_) => unreachable!("they need no checkout"),
+        Command::Replay(_) | Command::Sweep(_) => {
+            unreachable!("handled before the checkout is searched for")
+        }
         Command::CheckModel { kernel } => {
             if !arm64::run(&lab, &kernel)? {
                 return Ok(ExitCode::FAILURE);
@@ -253,7 +256,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a tally where it is asked for; a failed test is a failure of the command.
+/// Writes the tally to `file` if --tally names one. The command fails if a test failed.
 fn counted(tally: &Tally, file: Option<&Path>) -> Result<ExitCode> {
     if let Some(file) = file {
         tally.write(file)?;
@@ -266,7 +269,7 @@ fn counted(tally: &Tally, file: Option<&Path>) -> Result<ExitCode> {
 
 fn run(lab: &Lab, names: &[String], under: &experiment::Under, keep: bool) -> Result<()> {
     let papers = papers::Papers::of(lab)?;
-    // All are read before the first is run, and their models: a mistyped name should not cost an
+    // Read all experiments and models before the first run: a mistyped name must not show after an
     // hour.
     let experiments = names
         .iter()
@@ -284,7 +287,7 @@ fn run(lab: &Lab, names: &[String], under: &experiment::Under, keep: bool) -> Re
             let runs = under.runs.unwrap_or(experiment.runs());
             if keep && runs < experiment.runs() {
                 bail!(
-                    "{name} has {} runs, and with --runs {runs} its results cannot be kept",
+                    "the results of {name} cannot be kept with --runs {runs}: it needs {} runs",
                     experiment.runs()
                 );
             }
@@ -296,7 +299,7 @@ fn run(lab: &Lab, names: &[String], under: &experiment::Under, keep: bool) -> Re
     })
 }
 
-/// Does all of `experiments`, also after one has failed; the error names those that did.
+/// Calls `act` for all of `experiments`, also after one failed; the error names those that failed.
 fn each(
     experiments: &[definition::Experiment],
     mut act: impl FnMut(&definition::Experiment) -> Result<()>,
@@ -331,7 +334,7 @@ fn run_one(
     if keep && let Some(results) = complete(lab, experiment, papers, under)? {
         let kept = kept::keep(lab, &results, experiment)?;
         say!(
-            "{} is of these sources; kept as {}",
+            "{} is from the same sources; kept as {}",
             file.display(),
             kept.display()
         )?;
@@ -353,7 +356,7 @@ fn run_one(
     Ok(())
 }
 
-/// The last results, if they are of the sources as they are and fit to be kept.
+/// The last results, if they were made from the current sources and can be kept.
 fn complete(
     lab: &Lab,
     experiment: &definition::Experiment,
@@ -362,7 +365,7 @@ fn complete(
 ) -> Result<Option<results::Results>> {
     let model = under.model.as_deref();
     let now = made_from::MadeFrom::of(lab, experiment, papers, model)?;
-    // Results of another version of the lab do not count.
+    // Results of another version of the lab cannot be read: run again.
     let last = results::last(lab, &experiment.name).unwrap_or_default();
     let mut last = last.into_iter().filter(|results| {
         results.model == under.model
@@ -429,7 +432,7 @@ fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) ->
     }
     programs.push(programs::cohort()?);
     let image = rootfs::image(lab, rootfs)?;
-    eprintln!("^A x ends the guest, as does leaving the shell; the programs are in /lab/bin");
+    eprintln!("^A x or leaving the shell ends the guest; the programs are in /lab/bin");
     guest::Spec {
         name: "shell".into(),
         machine: guest::Machine::lab(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The lab: builds the kernels, boots them under QEMU, tests and measures them.
 //!
-//! Everything that it makes is below `out/`, is there whole or not at all, and is reused as
-//! long as what it was made from is the same.
+//! All output is below `out/`. A file or directory there is complete or absent, and is reused
+//! while the sources that it was made from are the same.
 
 mod arch;
 mod check;
@@ -19,46 +19,46 @@ use anyhow::{Context, Result, bail};
 use kernel::source;
 use std::path::{Path, PathBuf};
 
-/// A checkout of the project, and where the machine keeps the kernel's source.
+/// A checkout of the project and the kernel's packed source.
 #[derive(Debug, Clone)]
 pub struct Lab {
-    /// The checkout.
     pub root: PathBuf,
-    /// The kernel's packed source.
+    /// The tarball of Debian's `linux-source` package.
     pub tarball: PathBuf,
 }
 
 impl Lab {
-    /// The lab of the checkout `root`, or of the one that is found.
+    /// The lab of the checkout `root`. Without one: of the checkout around the working directory,
+    /// else around this program.
     pub fn find(root: Option<PathBuf>) -> Result<Self> {
         let root = match root {
             Some(root) => root,
             None => {
-                let here = std::env::current_dir().context("cannot tell the working directory")?;
+                let here = std::env::current_dir().context("cannot read the working directory")?;
                 let program = std::env::current_exe().unwrap_or_default();
                 here.ancestors()
                     .chain(program.ancestors())
                     .find(|dir| is_checkout(dir))
                     .map(Path::to_path_buf)
                     .context(
-                        "no checkout of Cohort here: run this in one, or name it with --root",
+                        "this is not a checkout of Cohort: run this in one, or name it with --root",
                     )?
             }
         };
         if !is_checkout(&root) {
             bail!(
-                "{} is no checkout of Cohort: it has no kernel/config",
+                "{} is not a checkout of Cohort: it has no kernel/config",
                 root.display()
             );
         }
         let root = root
             .canonicalize()
             .with_context(|| format!("cannot read {}", root.display()))?;
-        // make takes a name with a space for two, and mmdebstrap one with a colon.
+        // make splits names at spaces, mmdebstrap at colons, QEMU's options at commas.
         if root.to_string_lossy().contains([' ', ':', ',']) {
             bail!(
-                "the checkout's path {} holds a space, a colon or a comma, which kernel builds do \
-                 not take: move it",
+                "the checkout's path {} has a space, a colon or a comma, which breaks kernel builds: \
+                 move it",
                 root.display()
             );
         }
@@ -68,22 +68,20 @@ impl Lab {
         })
     }
 
-    /// A path in the checkout.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// A path below `out/`.
     pub fn out(&self, path: &str) -> PathBuf {
         self.root.join("out").join(path)
     }
 
-    /// The log of a step.
+    /// `out/logs/NAME.log`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.out(&format!("logs/{name}.log"))
     }
 
-    /// An empty checkout for a test, which goes with the directory.
+    /// An empty checkout for a test, removed with the directory.
     #[cfg(test)]
     fn fake() -> (tempfile::TempDir, Self) {
         let dir = tempfile::tempdir().unwrap();
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_is_no_checkout_is_refused_by_name() {
+    fn a_directory_that_is_not_a_checkout_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let error = Lab::find(Some(dir.path().to_path_buf())).unwrap_err();
         assert!(error.to_string().contains("kernel/config"), "{error}");

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine's Debian: its release, and the package sources it already uses.
+//! The machine's Debian release and its package sources.
 //!
-//! The lab names no server. Whatever else it needs (backports, the guest's packages) comes
-//! from where this machine gets its own packages.
+//! The lab names no server: backports and the guest's packages come from the servers in this
+//! machine's /etc/apt.
 
 use crate::lab::host::files;
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// The Debian that this machine runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// 12 or 13.
@@ -33,30 +32,29 @@ pub fn release(root: &Path) -> Result<Release> {
             codename: field("VERSION_CODENAME"),
         }),
         _ => bail!(
-            "the lab is made for Debian 12 and 13 and this machine is {}: run it in a container \
+            "the lab needs Debian 12 or 13, and this machine runs {}: run the lab in a container \
              or a virtual machine with one of them",
             match field("PRETTY_NAME") {
-                name if name.is_empty() => "neither".into(),
+                name if name.is_empty() => "another system".into(),
                 name => name,
             }
         ),
     }
 }
 
-/// One source of packages.
+/// A package source: one suite on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is.
     pub uri: String,
-    /// The suite, for instance bookworm-security.
+    /// For instance bookworm-security.
     pub suite: String,
-    /// Its parts: main, contrib and others.
+    /// main, contrib and others.
     pub components: Vec<String>,
-    /// The key, as written there; may be several lines.
+    /// The value of Signed-By, verbatim; may be several lines.
     pub signed_by: Option<String>,
 }
 
-/// All binary package sources in `etc/apt` below `root`.
+/// All sources of binary packages in `etc/apt` below `root`.
 pub fn entries(root: &Path) -> Result<Vec<Entry>> {
     let apt = root.join("etc/apt");
     let mut found = Vec::new();
@@ -106,7 +104,7 @@ fn one_line(text: &str) -> Vec<Entry> {
 fn deb822(text: &str) -> Vec<Entry> {
     let mut found = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
-    // An empty line after the last stanza ends it as the others.
+    // Add an empty line, which ends the last stanza.
     for line in text.lines().chain([""]) {
         if line.starts_with('#') {
             continue;
@@ -157,8 +155,8 @@ fn stanza(fields: &[(String, String)]) -> Vec<Entry> {
     found
 }
 
-/// The sources file that adds backports, derived from the machine's own entry for its
-/// release; nothing if they are there already.
+/// The text of a sources file for backports, derived from the machine's entry for its release;
+/// None if /etc/apt has backports already.
 pub fn backports(entries: &[Entry], codename: &str) -> Result<Option<String>> {
     let wanted = format!("{codename}-backports");
     if entries.iter().any(|entry| entry.suite == wanted) {
@@ -166,12 +164,12 @@ pub fn backports(entries: &[Entry], codename: &str) -> Result<Option<String>> {
     }
     let Some(own) = entries.iter().find(|entry| entry.suite == codename) else {
         bail!(
-            "no package source for {codename} in /etc/apt, so none for {wanted} can be derived \
-             from it: add {wanted} by hand"
+            "cannot derive a package source for {wanted}: /etc/apt has none for {codename}; add \
+             {wanted} by hand"
         );
     };
     let mut text = format!(
-        "# Written by `cohort lab setup`: a newer QEMU than {codename} has.\n\
+        "# Written by `cohort lab setup`: a newer QEMU than that of {codename}.\n\
          Types: deb\nURIs: {}\nSuites: {wanted}\nComponents: main\n",
         own.uri
     );
@@ -181,8 +179,8 @@ pub fn backports(entries: &[Entry], codename: &str) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Package sources for a guest of the suite `guest`: the machine's own for its release and
-/// its security updates, with the release's name replaced.
+/// Package sources for a guest of the suite `guest`: the machine's entries for its own release
+/// `host`, its updates and, with `security`, its security updates, with the name replaced.
 pub fn guest_sources(entries: &[Entry], host: &str, guest: &str, security: bool) -> Vec<String> {
     let mut wanted = vec![host.to_string(), format!("{host}-updates")];
     if security {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Small file helpers: everything that is written appears whole or not at all.
+//! Small file helpers. A write replaces the whole file at once or leaves the old one.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -33,7 +33,7 @@ pub fn walk(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The files directly in `dir` whose names end in `suffix`, sorted; none if there is no `dir`.
+/// The files directly in `dir` whose names end in `suffix`, sorted; none if `dir` does not exist.
 pub fn with_suffix(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
@@ -57,7 +57,7 @@ pub fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Writes a file so that it is there whole or not at all, whenever we are stopped.
+/// Replaces a file at once: when interrupted, the old file or the whole new one is there.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     write_mode(path, content, 0o644)
 }
@@ -72,8 +72,8 @@ pub fn write_mode(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     result.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a file only if that changes it, so that `make` sees the old time otherwise.
-/// Tells whether it was written.
+/// Writes a file only if its content or mode changes, so that `make` sees the old time otherwise.
+/// Returns whether it was written.
 pub fn write_if_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool> {
     let same = fs::read(path).is_ok_and(|old| old == content)
         && path
@@ -85,12 +85,11 @@ pub fn write_if_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool> 
     Ok(!same)
 }
 
-/// Creates a directory and those above it.
 pub fn make_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Removes a file or a directory with all in it; what is not there is fine.
+/// Removes a file or a directory with its content; a missing one is not an error.
 pub fn remove(path: &Path) -> Result<()> {
     let result = if path.is_symlink() || path.is_file() {
         fs::remove_file(path)
@@ -113,16 +112,16 @@ pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A lock that lasts as long as this value: other runs of the lab wait for it.
+/// A lock against other runs of the lab, held as long as this value.
 ///
-/// Programs that are started meanwhile inherit it. When we are interrupted, the next run so
-/// waits until the last of them is gone too, and does not write where one still does.
+/// Programs started while it is held inherit it: if we are interrupted, the next run waits until
+/// the last of them is gone, as it may still write.
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock `path`, saying `waiting_for` where another run holds it.
+    /// Takes the lock `path`. If another run holds it, prints `waiting_for` and waits.
     pub fn take(path: &Path, waiting_for: &str) -> Result<Self> {
         make_parent(path)?;
         let file = File::options()
@@ -132,16 +131,17 @@ impl Lock {
             .open(path)
             .with_context(|| format!("cannot open the lock {}", path.display()))?;
         if !flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
-            eprintln!("waiting for {waiting_for} of another run to end ...");
+            eprintln!("waiting for another run to finish {waiting_for} ...");
             if !flock(&file, libc::LOCK_EX) {
                 return Err(std::io::Error::last_os_error())
                     .with_context(|| format!("cannot take the lock {}", path.display()));
             }
         }
-        // SAFETY: the descriptor is open; this only takes its close-on-exec flag away.
+        // SAFETY: the descriptor is open; this only clears its close-on-exec flag.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } != 0 {
-            return Err(std::io::Error::last_os_error())
-                .with_context(|| format!("cannot hand on the lock {}", path.display()));
+            return Err(std::io::Error::last_os_error()).with_context(|| {
+                format!("cannot let programs inherit the lock {}", path.display())
+            });
         }
         Ok(Lock { _file: file })
     }
@@ -198,7 +198,7 @@ mod tests {
         assert!(!free());
         drop(child.stdin.take());
         child.wait().unwrap();
-        // A program that another test started at that moment has it a little longer.
+        // A program that another test starts at this moment inherits the lock for a short time.
         let soon = (0..100).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             free()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Content hashes: what was built is still valid when what it was built from hashes the same.
+//! Content hashes: what was built is valid while its sources have the same hash.
 
 use crate::lab::host::files::walk;
 use anyhow::{Context, Result};
@@ -7,18 +7,16 @@ use sha2::{Digest, Sha256};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Collects named parts into one hash; every part is length-prefixed, so that no two
-/// different lists of parts look the same.
+/// Hashes named parts. Each name and content is length-prefixed, so that different lists of parts
+/// never hash the same bytes.
 #[derive(Default)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// A hash of nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a named part.
     pub fn part(&mut self, name: &str, content: &[u8]) -> &mut Self {
         for bytes in [name.as_bytes(), content] {
             self.0.update((bytes.len() as u64).to_le_bytes());
@@ -27,8 +25,8 @@ impl Hasher {
         self
     }
 
-    /// Adds a file, or every file below a directory with its relative name and whether it is
-    /// executable. A path that is not there adds nothing.
+    /// Adds a file, or every file below a directory: relative name, executable or not, content. A
+    /// missing path adds nothing.
     pub fn path(&mut self, path: &Path) -> Result<&mut Self> {
         if !path.exists() {
             return Ok(self);
@@ -59,7 +57,7 @@ impl Hasher {
     }
 }
 
-/// The first digits of a hash: enough to tell builds apart in names and tables.
+/// The first 12 digits of a hash, for names and tables.
 pub fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What touches the machine that the lab runs on: files, processes, packages, progress.
+//! Access to the machine that the lab runs on: files, processes, packages, progress.
 
 pub mod apt;
 pub mod files;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Running other programs: with their output in a log, and ending when we end.
+//! Running other programs: their output goes to a log, and they end when we end.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -10,10 +10,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Progress is redrawn at least this often while a program is silent.
+/// The longest time between two events, so that progress is redrawn while a program is silent.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What a program did since the last look.
+/// What a program did since the last event.
 pub enum Event<'a> {
     /// It printed a line.
     Line(&'a str),
@@ -21,11 +21,10 @@ pub enum Event<'a> {
     Tick,
 }
 
-/// Makes a child end with `signal` when this process ends in any way: a guest or a compiler
-/// that nobody waits for would hold locks and cores.
+/// Sends `signal` to the child when this process ends in any way: an orphaned guest or compiler
+/// would hold locks and cores.
 pub fn end_with_us(command: &mut Command, signal: libc::c_int) -> &mut Command {
-    // SAFETY: between fork and exec the closure only makes one system call, which is
-    // async-signal-safe.
+    // SAFETY: between fork and exec the closure only calls prctl, which is async-signal-safe.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0);
@@ -34,16 +33,16 @@ pub fn end_with_us(command: &mut Command, signal: libc::c_int) -> &mut Command {
     }
 }
 
-/// Starts a command, with an error that names the program and where it comes from.
+/// Starts a command. The error names the program and the command that installs it.
 pub fn spawn(command: &mut Command) -> Result<Child> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.spawn().with_context(|| {
-        format!("cannot start {name}: it comes with the packages of `cohort lab setup`")
-    })
+    command
+        .spawn()
+        .with_context(|| format!("cannot start {name}: `cohort lab setup` installs it"))
 }
 
-/// Runs a command with its output going to `log`, calling `each` for every line and at least
-/// every fifth of a second.
+/// Runs a command with its output in `log`; calls `each` for every line, and every [`TICK`] without
+/// one.
 pub fn run_logged(
     command: &mut Command,
     log: &Path,
@@ -54,7 +53,7 @@ pub fn run_logged(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SIGTERM lets make remove the half-written target it was at.
+    // SIGTERM, not SIGKILL: make then removes its half-written target.
     end_with_us(command, libc::SIGTERM);
     let mut child = spawn(command)?;
     let (sender, lines) = mpsc::channel();
@@ -88,7 +87,7 @@ pub fn run_logged(
     child.wait().context("cannot wait for a program")
 }
 
-/// Runs a command to its end with its output in `log`; `what` begins the sentence of failure.
+/// As [`run_logged`], but fails if the command does; the error begins with `what`.
 pub fn run_or_fail(
     command: &mut Command,
     log: &Path,
@@ -109,11 +108,11 @@ pub fn run_or_fail(
     Ok(())
 }
 
-/// What to do about a failure that is not the project's.
+/// Advice for a failure whose cause is the machine: a full disk or no network.
 fn cure(log: &str) -> Option<&'static str> {
     let says = |words: &[&str]| words.iter().any(|word| log.contains(word));
     if says(&["No space left on device", "Disk quota exceeded"]) {
-        Some("free some disk space and run the same command again, it goes on where it stopped; ")
+        Some("free some disk space, then run the same command again to continue; ")
     } else if says(&[
         "Could not resolve",
         "Could not connect",
@@ -130,7 +129,7 @@ fn cure(log: &str) -> Option<&'static str> {
     }
 }
 
-/// Runs a command and returns what it printed.
+/// Runs a command and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -154,7 +153,7 @@ fn create_log(log: &Path) -> Result<File> {
     File::create(log).with_context(|| format!("cannot create {}", log.display()))
 }
 
-/// The line of a log that most likely says why: the first error, else the last line.
+/// The line of a log that most likely gives the reason: the first error, else the last line.
 fn last_words(log: &str) -> String {
     let error = log.lines().find(|line| {
         let line = line.to_lowercase();

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 /// How often a plain line is printed when there is no terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(20);
 
-/// All bars of this terminal: guests run beside each other, and their bars must not mix.
+/// All bars of this terminal, drawn together: guests that run at the same time each have one.
 fn bars() -> &'static MultiProgress {
     static BARS: OnceLock<MultiProgress> = OnceLock::new();
     BARS.get_or_init(MultiProgress::new)
 }
 
-/// One long step. Its measure is whatever can be counted: files, seconds, steps.
+/// One long step, measured in whatever can be counted: files, seconds, steps.
 pub struct Progress {
     label: String,
     unit: &'static str,
@@ -28,7 +28,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts a step of `total` units; `None` where the total is not known.
+    /// Starts a step of `total` units; `None` if the total is not known.
     pub fn new(label: &str, unit: &'static str, total: Option<u64>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = bars().add(match total {
@@ -61,13 +61,11 @@ impl Progress {
         }
     }
 
-    /// One more unit is done.
     pub fn step(&mut self) {
         self.set(self.at + 1);
     }
 
-    /// `at` units are done. Going past the total keeps the bar just short of its end,
-    /// since a total may be an estimate.
+    /// Sets the units done, at most one less than the total: the total may be an estimate.
     pub fn set(&mut self, at: u64) {
         self.at = at;
         if let Some(total) = self.total {
@@ -76,7 +74,7 @@ impl Progress {
         self.tick();
     }
 
-    /// What is being done right now, shown behind the count.
+    /// Sets the text behind the count: what is done right now.
     pub fn note(&mut self, note: &str) {
         self.note = note.to_string();
         if let Some(bar) = &self.bar {
@@ -84,7 +82,7 @@ impl Progress {
         }
     }
 
-    /// Time has passed: redraw, or print a line where that is due.
+    /// Redraws the bar; without a terminal, prints a line if one is due.
     pub fn tick(&mut self) {
         if let Some(bar) = &self.bar {
             bar.set_position(self.at);
@@ -95,8 +93,8 @@ impl Progress {
         }
     }
 
-    /// Sets the position to the seconds gone: for steps where only the time is known. On a
-    /// machine slower than the estimate was made on, the estimate grows.
+    /// Sets the position to the seconds gone, for steps of which only the time is known. The
+    /// estimate grows on a machine slower than the one it was made on.
     pub fn tick_seconds(&mut self) {
         let gone = self.start.elapsed().as_secs();
         if let Some(total) = self.total {
@@ -146,26 +144,26 @@ impl Progress {
     }
 }
 
-/// The estimate `total` once `gone` seconds have passed.
+/// The estimate `total` in seconds, raised so that a fifth of it is left after `gone` seconds.
 fn at_least_a_fifth_left(gone: u64, total: u64) -> u64 {
     total.max(gone + gone / 4)
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // An error message must not land on the bar's line.
+        // Clear the bar before an error message is printed on its line.
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 }
 
-/// Seconds left when `at` of `total` took `gone` seconds; nothing before there is a rate.
+/// Seconds left when `at` of `total` took `gone` seconds; None while `at` is 0.
 fn left(at: u64, total: u64, gone: u64) -> Option<u64> {
     (at > 0).then(|| gone * total.saturating_sub(at) / at)
 }
 
-/// Seconds as people say them.
+/// Seconds as text, for instance `1 min 1 s`.
 pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
