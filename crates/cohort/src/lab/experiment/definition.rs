@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments: one TOML file a table or figure of a paper, checked whole when it is read.
+//! Experiments: one TOML file per table or figure of a paper, checked completely when it is read.
 
 use crate::lab::Lab;
 use crate::lab::experiment::expr::Expr;
@@ -14,11 +14,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Where a guest's clock leaps while it waits for its disk, its commands have as many times the
-/// seconds; that it ends is seen to by the host's clock.
+/// With icount, waits for the disk advance guest time in jumps: multiply step limits by this. The
+/// host's clock still ends the guest.
 const LEAPS: u64 = 100;
 
-/// How often an experiment is run at least whose figures differ between runs.
+/// The fewest runs of an experiment whose figures differ between runs.
 const RUNS: u32 = 5;
 
 /// An experiment as written.
@@ -108,8 +108,7 @@ pub struct Variant {
     /// More words for its kernel's command line, after the guest's; needs [`Guest::fresh`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cmdline: String,
-    /// MB that its guest can read from the disk in a second: of time, not of instructions. Needs
-    /// [`Guest::fresh`] too.
+    /// MB per second of host time that its guest can read from the disk. Needs [`Guest::fresh`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_limit: Option<u64>,
 }
@@ -530,9 +529,9 @@ impl Experiment {
 
     /// Set-up and rounds of a variant.
     pub fn steps(&self, variant: &Variant) -> Vec<Step> {
-        // With `icount` a guest that waits for its disk is given no time to wait in: its clock goes
-        // on to the next timer at once, and so by minutes while the host reads a block. A program
-        // that used 12 s had taken 3,096 when the disk was limited to 1 MB/s.
+        // With `icount` an idle guest's clock jumps to its next timer at once, so by minutes while
+        // the host reads a block: a program that needs 12 s took 3,096 s with a disk limited to
+        // 1 MB/s.
         let leaps = self.guest.icount && self.guest.rootfs.is_some();
         let timeout = variant.timeout.unwrap_or(self.guest.timeout) * if leaps { LEAPS } else { 1 };
         let setup = variant.setup.iter().zip(1..).map(|(command, number)| {

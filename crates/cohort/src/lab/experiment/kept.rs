@@ -148,7 +148,7 @@ pub fn keep(lab: &Lab, results: &Results, experiment: &Experiment) -> Result<Pat
     Ok(file)
 }
 
-/// A model's name as it means the same in every checkout.
+/// A model's name that means the same in every checkout: files become paths in the checkout.
 fn portable(lab: &Lab, model: &str) -> Result<String> {
     if !(model.contains('/') || model.ends_with(".toml")) {
         return Ok(model.into());
@@ -181,7 +181,7 @@ fn round(value: &mut Value) {
     }
 }
 
-/// JSON with one line for each check and each list of values, so that a difference is readable.
+/// JSON with one line per check and per list of values, so that diffs are readable.
 fn write(text: &mut String, value: &Value, indent: usize) {
     let short = || value.to_string().len() <= LINE;
     let margin = "  ".repeat(indent + 1);

@@ -45,11 +45,11 @@ struct Shown {
 
 /// Where the tables of all kept results are.
 const TABLES: &str = "docs/results.md";
-/// The README's table stands between these.
+/// The README's table is between these lines.
 const MARKS: [&str; 2] = ["<!-- results -->", "<!-- /results -->"];
 /// The most lines between the marks.
 const README_LINES: usize = 12;
-/// What makes the generated files true again.
+/// What to do when the generated files are out of date.
 const REMEDY: &str = "run `cohort lab report`";
 
 /// Writes `docs/results.md` and the README's table from what is kept, and `out/report.html` from the

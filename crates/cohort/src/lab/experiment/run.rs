@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Running experiments: boots their guests and makes figures of what they print.
+//! Running experiments: boots their guests and computes figures from what they print.
 
 use crate::lab::Lab;
 use crate::lab::experiment::definition::{Boot, Experiment, Figure, Guest, PaperRef, Variant};
@@ -222,7 +222,7 @@ impl Host<'_> {
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,
-            // The model's order of things must not depend on this machine's speed.
+            // The order of events in the model must not depend on this machine's speed.
             icount: guest.icount || plugin.is_some(),
             rootfs: self.rootfs.as_deref(),
             read_limit: boot.read_limit,
@@ -392,7 +392,7 @@ impl Figures for Collected<'_> {
             .iter()
             .find(|result| result.variant.name == variant)
             .ok_or_else(|| format!("there is no variant {variant}"))?;
-        // Half of a variant's rounds are not its figures.
+        // A failed variant has no figures: some of its rounds may be missing.
         if let Some(why) = &result.why {
             return Err(format!("{variant} failed: {why}"));
         }
@@ -411,12 +411,12 @@ impl Figures for Collected<'_> {
     }
 }
 
-/// A model's figure; without a model there is none to show.
+/// The expression uses a metric of the translation model, so needs a model.
 pub fn is_models(expression: &str) -> bool {
     expression.contains(&format!(":{}", plugin::PREFIX))
 }
 
-/// Columns of [`model_figure`]: a label, the metric, and whether it is in a thousand instructions.
+/// Columns of [`model_figure`]: label, metric, and whether it is per 1,000 instructions.
 const MODEL_COLUMNS: [(&str, &str, bool); 7] = [
     ("million instructions", "instructions", false),
     ("cycles", "cycles", true),
