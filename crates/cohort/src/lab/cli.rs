@@ -79,6 +79,10 @@ enum Command {
         /// time limits.
         #[arg(long)]
         full: bool,
+        /// Run each program in every mode, as --full and --filter do; without these, programs that
+        /// hardly depend on the mode run in one.
+        #[arg(long)]
+        every_mode: bool,
     },
     /// Run random memory operations in guests that share page tables and check each against an
     /// oracle; shorten what fails and write it to out/fuzz.
@@ -191,8 +195,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
             config,
             filter,
             full,
+            every_mode,
         } => {
-            let tally = selftests::test(&lab, config, filter.as_deref(), full)?;
+            let tally = selftests::test(&lab, config, filter.as_deref(), full, every_mode)?;
             say!("{tally}")?;
             return counted(&tally, args.tally.as_deref());
         }

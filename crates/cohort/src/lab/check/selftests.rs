@@ -68,7 +68,13 @@ fn count(tally: &mut Tally, mode: &str, test: &Test) {
 
 /// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
 /// their cases if it is to be `full`.
-pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Result<Tally> {
+pub fn test(
+    lab: &Lab,
+    config: Config,
+    filter: Option<&str>,
+    full: bool,
+    every_mode: bool,
+) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
@@ -128,7 +134,7 @@ pub fn test(lab: &Lab, config: Config, filter: Option<&str>, full: bool) -> Resu
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
     let jobs: Vec<_> = modes
         .map(|&mode| {
-            let all = full || filter.is_some();
+            let all = full || every_mode || filter.is_some();
             let mut names = chosen.clone();
             names.retain(|name| all || runs_in(name, mode));
             (mode, steps(&names, mode, full))

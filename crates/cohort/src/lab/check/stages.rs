@@ -114,6 +114,12 @@ const SHORT: &[Stage] = &[
 const LONG: &[Stage] = &[
     DEBUG_KERNEL,
     Stage {
+        name: "guest, every mode",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "test", "--every-mode"],
+        made_from: GUEST,
+    },
+    Stage {
         name: "guest, all cases",
         counts: Counts::Tally,
         command: &["cohort", "lab", "test", "--full", "--config", "bench"],
