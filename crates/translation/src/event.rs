@@ -110,7 +110,7 @@ pub enum Mark {
     },
 }
 
-/// Who uses an address space.
+/// The process that uses an address space.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

@@ -77,7 +77,7 @@ impl Replacement {
                 let stamps = &self.stamps[first..first + self.ways];
                 let (mut oldest, mut way_of_oldest) = (u64::MAX, 0);
                 for (way, &stamp) in stamps.iter().enumerate() {
-                    // Without a branch: it could not be foretold.
+                    // Without a branch: the processor could not predict it.
                     let older = stamp < oldest;
                     oldest = if older { stamp } else { oldest };
                     way_of_oldest = if older { way } else { way_of_oldest };

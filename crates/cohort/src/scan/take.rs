@@ -111,7 +111,7 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         eprintln!("cohort: process {} {}", skip.pid, reason(&skip.reason));
     }
     if !select.all() {
-        // Who had no name yet was not selected either, unless by number.
+        // A process without a name yet is selected only by its number.
         let named = |skip: &Skipped| !skip.name.is_empty();
         snapshot
             .skipped

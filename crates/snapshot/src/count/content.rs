@@ -60,9 +60,9 @@ pub struct Content {
 /// Anonymous pages of one process, or of several, by their contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pages {
-    /// That were read.
+    /// Mergeable pages that were read.
     pub mergeable: u64,
-    /// Whose content another frame also has.
+    /// Of them, those whose content another frame also has.
     pub equal: u64,
     /// Of those, with a copy at the same virtual page of another process.
     pub same_address: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who a process is, and why one is missing.
+//! What identifies a process, and why one is missing.
 
 use serde::{Deserialize, Serialize};
 
-/// Who a process is.
+/// Which process it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its number.

@@ -62,7 +62,7 @@ pub struct Fill {
 /// A process of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Who it is.
+    /// Name, owner and parent.
     pub identity: Identity,
     /// Its regions by address.
     pub regions: Vec<Region>,

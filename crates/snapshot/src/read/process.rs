@@ -65,7 +65,7 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
     if status.tgid != pid {
         return Err(Reason::Vanished);
     }
-    // Who has ended and is not reaped has no VmSize any more.
+    // A zombie (ended, not reaped) has no VmSize.
     if status.vmsize.is_none() {
         return match stat.state {
             'Z' | 'X' => Err(Reason::Vanished),

@@ -115,7 +115,7 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     if options.interval > 0.0 {
         watch = watch_frames(options, &own, &wanted)?;
         for identity in &wanted {
-            // Whoever refuses this refuses to be read as well, which is noted then.
+            // A process that refuses this also refuses to be read, and is noted then.
             let _ = std::fs::write(paths.pid(identity.pid).join("clear_refs"), "1");
         }
     }
@@ -279,7 +279,7 @@ fn watch_frames(
     let found = Found::new(options);
     let walker = found.walker(options, own);
     wanted.par_iter().for_each(|identity| {
-        // Who cannot be read is named when it is read again.
+        // A process that cannot be read is named when it is read again.
         let _ = walker.walk(identity.clone());
     });
     let tables = found.store.finish();

@@ -23,7 +23,7 @@ struct Found {
 /// What a hit ought to give.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// Nobody said: a hit is believed.
+    /// Unknown: a hit is believed.
     Anything,
     /// This physical address.
     Address(u64),

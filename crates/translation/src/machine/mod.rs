@@ -56,7 +56,7 @@ struct Space {
     /// The hardware tag it was last used with.
     asid: u16,
     identity: Identity,
-    /// Whose counters it adds to.
+    /// The group that its counters are added to.
     bucket: usize,
     /// Faults whose handling was interrupted by a context switch.
     faults: u32,

@@ -350,7 +350,7 @@ impl Tlb {
         self.bodies[slot].attr
     }
 
-    /// Who brought the slot's entry in.
+    /// The address space that brought the slot's entry in.
     #[inline(always)]
     pub fn owner(&self, slot: usize) -> u16 {
         self.bodies[slot].owner

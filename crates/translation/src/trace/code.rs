@@ -207,7 +207,7 @@ impl<'a> Block<'a> {
     #[inline(always)]
     pub fn number(&mut self) -> Result<u64, TraceError> {
         // Up to eight bytes at once: their number changes from access to access and could not be
-        // foretold, so nothing here depends on it but the shift.
+        // predicted, so nothing here depends on it but the shift.
         if let Some(bytes) = self.bytes.get(self.next..).and_then(<[u8]>::first_chunk) {
             let word = u64::from_le_bytes(*bytes);
             let ends = !word & 0x8080_8080_8080_8080;
