@@ -76,8 +76,10 @@ fn sleeper() -> Process {
     Process::shell("echo ready; read -r line")
 }
 
+/// A shell that forks over and over. A fork flushes its TLB entries, so that the CPU sets the
+/// accessed bits again: a loop within a few pages may never miss in the TLB.
 fn busy() -> Process {
-    Process::shell("echo ready; while :; do :; done")
+    Process::shell("echo ready; while :; do (:); done")
 }
 
 #[test]
