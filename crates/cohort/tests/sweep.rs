@@ -140,7 +140,7 @@ fn a_model_beside_the_user_is_found_by_jobs_that_start_elsewhere() {
 fn replaying_needs_no_checkout() {
     let sweep = Sweep::new();
     let errors = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    // Here is none, as what needs one says.
+    // There is no checkout here: commands that need one say so.
     let list = sweep.lab().arg("list").output().unwrap();
     assert!(
         errors(&list).contains("not a checkout"),

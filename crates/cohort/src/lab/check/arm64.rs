@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab check-model`: a kernel as Debian ships it boots under the plugin, from its first
 //! instruction on, then processes fork, write and end; every translation of the model is compared
-//! with QEMU's. So the page tables of another processor than the lab's are tried on a real kernel.
+//! with QEMU's. This tests the page tables of another processor than the lab's on a real kernel.
 
 use crate::lab::Lab;
 use crate::lab::check::scan_kernels;
@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 
 /// The kernel if none is named.
 pub const KERNEL: &str = "6.12-arm64";
-/// The model: ARM's, whose TLB is told address spaces by their numbers.
+/// The model: ARM's, whose TLB tells address spaces apart by their numbers.
 const MODEL: &str = "cortex-a9";
 /// What runs when the kernel is up.
 const COMMAND: &str = "fork-cost --sizes 1m --rounds 3 --child-writes 8";
@@ -62,7 +62,7 @@ pub fn run(lab: &Lab, name: &str) -> Result<bool> {
         problems.extend(step.lines.iter().rev().take(3).cloned());
     }
     let dir = lab.out(&format!("run/{run}"));
-    // A guest that was ended has left none.
+    // A guest that was ended has written none.
     if let Ok(output) = Output::read(&dir) {
         let check = output.check.unwrap_or_default();
         say!(

@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Whether this machine has huge pages for those who ask.
+/// Whether this machine gives huge pages to programs that ask for them.
 const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// The model of a current server core, of which the experiments have figures.
 const MODEL: &str = "zen4";
@@ -35,13 +35,13 @@ const STEPS: usize = 8;
 const STEP_MB: usize = 4;
 /// The experiment's step, in KB.
 const MODEL_STEP_KB: usize = 128;
-/// Reads of each heap, and how much more the programs have to do than in a guest: as long as a
-/// clock needs.
+/// Reads of each heap, and how many times a guest's work the programs do: long enough for a
+/// clock to measure.
 const READS: u32 = 4_000_000;
 const TIMES: &str = "4";
-/// What `superpage_apps.py` exits with where a program is not installed.
+/// The exit status of `superpage_apps.py` if a program is not installed.
 const NOT_THERE: i32 = 4;
-/// Of a region in huge pages no more than one in so many of its base pages' faults are left.
+/// Huge pages must leave at most one in this many of a region's page faults.
 const FEWER_FAULTS: f64 = 64.0;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -292,7 +292,7 @@ impl Samples {
         Ok(())
     }
 
-    /// An error if who asked for huge pages got none: then nothing can be compared.
+    /// An error if a program asked for huge pages and got none: then nothing can be compared.
     fn huge_pages_came(&self) -> Result<()> {
         let [base, huge] = self.faults;
         if huge * FEWER_FAULTS > base {
@@ -462,7 +462,7 @@ mod tests {
             (found["off"].values[0], found["tuned"].values[0] > 0.0)
         };
         assert_eq!(disabled(Pages::Base), (0.0, false));
-        // A kernel without huge pages says so of everybody.
+        // A kernel without huge pages says so for every process.
         let there = f64::from(u8::from(Path::new(SWITCH).exists()));
         assert_eq!(disabled(Pages::Huge), (there, true));
     }

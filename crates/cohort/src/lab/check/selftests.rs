@@ -17,9 +17,9 @@ use anyhow::{Context, Result, bail};
 const ROOTFS: &str = "base";
 /// The program that prints KUnit's results.
 const KUNIT_PROGRAM: &str = "kunit";
-/// The fuzzer, of which a short run is a test of its own.
+/// The fuzzer. A short run of it is a test of its own.
 const FUZZ_PROGRAM: &str = "fuzz";
-/// What once failed, replayed by the fuzzer: a test of its own too.
+/// The fuzzer replays what failed once: a test of its own too.
 const REGRESSIONS_STEP: &str = "fuzz-regressions";
 /// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
 const FUZZ_OPTIONS: &str = "--seed 1 --seconds 30 --race 15 --noise 1 --tap";
@@ -54,7 +54,8 @@ const RETRIES: usize = 3;
 const STEP_LIMIT: u64 = 1_500;
 /// Host seconds for a boot with all test programs.
 const GUEST_LIMIT: u64 = 4_200;
-/// A full run has some four times as many cases, and longer ones: it may take so many times as long.
+/// The factor on time limits for a full run, which has about four times as many cases, and longer
+/// ones.
 const FULL_TIMES: u64 = 6;
 
 /// Counts a test of a guest in `mode`.
@@ -130,7 +131,7 @@ pub fn test(
                 .collect()
         })
     };
-    // None when the filter chooses the model's test alone.
+    // Empty if the filter chooses only the model's tests.
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
     let jobs: Vec<_> = modes
         .map(|&mode| {
@@ -210,7 +211,7 @@ fn runs_in(name: &str, mode: &str) -> bool {
     only.is_none_or(|(_, only)| *only == mode)
 }
 
-/// As many processors as there are here, for races; two at least.
+/// As many processors as the host has, for races; at least two.
 fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(2, |count| count.get().clamp(2, 4) as u32)
 }
@@ -239,7 +240,7 @@ fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
         .collect()
 }
 
-/// All tests of a guest, each with its program: those of its programs, and, with no program, that
+/// All tests of a guest, each with its program: those of its programs and, without a program, that
 /// guest and kernel came through well.
 fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
     let mut tests = Vec::new();
@@ -308,8 +309,8 @@ fn doubtful<'a>(tests: &[(&'a str, Test)]) -> Vec<&'a str> {
     programs
 }
 
-/// Takes a failure back, and counts it neither way, if all went well in a second guest. What was
-/// not well there is a failure beside the first.
+/// Counts a failure neither way if everything passed in a second guest. What failed
+/// there is a failure beside the first.
 fn second_look(tests: &mut Vec<(&str, Test)>, again: Vec<(&str, Test)>) {
     let worse: Vec<_> = again
         .into_iter()

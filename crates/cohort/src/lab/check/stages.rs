@@ -2,7 +2,7 @@
 //! `cohort lab stages`: every test, stage by stage, each timed; what `make test` and
 //! `make test-long` run.
 //!
-//! A stage that passed is not run again on exactly what it passed on: its stamp is a hash of all
+//! A stage that passed does not run again on exactly the same sources: its stamp is a hash of all
 //! that it is made from. A fresh checkout has no stamps.
 
 use super::tally::Tally;
@@ -179,7 +179,7 @@ const DEBUG_KERNEL: Stage = Stage {
     made_from: &[],
 };
 
-/// What came of a stage.
+/// A stage's result.
 struct Done {
     name: &'static str,
     tally: Tally,
@@ -187,7 +187,7 @@ struct Done {
     unchanged: bool,
 }
 
-/// Runs the stages one after the other, whatever the others say, and prints a table of them and
+/// Runs the stages one after the other, also after a failure, and prints a table of them and
 /// the sum; true if nothing failed.
 pub fn run(lab: &Lab, long: bool) -> Result<bool> {
     let mut done = Vec::new();
@@ -316,7 +316,7 @@ impl Stage {
         let mut lines = Vec::new();
         let status = run_logged(&mut command, &log, |event| {
             if let Event::Line(line) = event {
-                // A reader that went away does not end the tests.
+                // If the reader of the output is gone, the tests still go on.
                 say!("{line}").ok();
                 lines.push(line.to_string());
             }
@@ -334,7 +334,7 @@ impl Stage {
         Ok(self.verdict(status.code(), absent, &lines, Tally::read(kept).ok()))
     }
 
-    /// What came of a stage that ended with `code`.
+    /// The result of a stage that ended with `code`.
     fn verdict(
         &self,
         code: Option<i32>,

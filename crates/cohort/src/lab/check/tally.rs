@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came of many tests, as data: `--tally FILE` writes it, the stages of the tests read it.
+//! The results of many tests, as data: `--tally FILE` writes them, the stages read them.
 
 use crate::lab::host::files;
 use anyhow::{Context, Result};
@@ -14,11 +14,11 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     schema_version: u32,
-    /// Tests that hold.
+    /// Tests that passed.
     pub passed: usize,
-    /// Tests that do not hold.
+    /// Tests that failed.
     pub failed: usize,
-    /// Tests that could not be run here, or held only in a second run.
+    /// Tests that could not run here, or passed only in a second run.
     pub skipped: usize,
     /// The failed tests: a name, then what they said, one line each.
     pub failures: Vec<String>,
@@ -49,7 +49,7 @@ impl Tally {
         self.failures.extend(other.failures.iter().cloned());
     }
 
-    /// All that ran hold.
+    /// True if no test failed.
     pub fn good(&self) -> bool {
         self.failed == 0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests of `cohort lab test` in a guest with two processors: every translation of the model is the
-//! one that QEMU made, and a trace of a run is replayed without an access that its tables do not
+//! the same as QEMU's, and a trace of a run is replayed without an access that its tables do not
 //! explain, alike each time, unless it is cut off.
 
 use crate::lab::Lab;
@@ -25,7 +25,7 @@ pub const NAMES: [&str; 2] = [TRANSLATIONS, TRACE];
 const MODEL: &str = "babelfish-isca20";
 /// Host seconds.
 const LIMIT: u64 = 600;
-/// Fewer comparisons than this are no test.
+/// With fewer comparisons than this, nothing was tested.
 const ENOUGH: u64 = 1_000_000;
 
 /// Runs the tests of these names.

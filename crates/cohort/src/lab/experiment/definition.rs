@@ -181,7 +181,7 @@ pub enum Op {
     /// Exactly.
     #[serde(rename = "==")]
     Equal,
-    /// Within a twentieth of it: what was foretold.
+    /// Within a twentieth of it, for predicted values.
     #[serde(rename = "~")]
     Near,
 }

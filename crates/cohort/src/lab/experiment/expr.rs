@@ -276,7 +276,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         let used = if first == '"' {
             let end = rest[1..]
                 .find('"')
-                .ok_or_else(|| format!("a text without its end in `{text}`"))?;
+                .ok_or_else(|| format!("a text without its closing quote in `{text}`"))?;
             found.push(Token::Text(rest[1..=end].to_string()));
             end + 2
         } else if first.is_ascii_alphanumeric() {
@@ -563,7 +563,7 @@ mod tests {
             ("paper(x)", "one text"),
             ("stock:", "VARIANT:METRIC"),
             ("a:b ^ 2", "unexpected `^`"),
-            ("paper(\"x)", "without its end"),
+            ("paper(\"x)", "without its closing quote"),
         ] {
             let error = Expr::parse(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

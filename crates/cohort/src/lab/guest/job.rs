@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The job that the guest's init runs: one step a line.
+//! The job that the guest's init runs: one step per line.
 
 use anyhow::{Result, bail};
 
@@ -25,7 +25,7 @@ impl Step {
     }
 }
 
-/// Writes steps as the guest reads them. What the format cannot carry is an error.
+/// Writes steps in the guest's format; an error if the format cannot carry one.
 pub fn write(steps: &[Step]) -> Result<String> {
     let mut text = String::new();
     for (number, step) in steps.iter().enumerate() {

@@ -14,14 +14,14 @@ use std::process::Command;
 
 /// The plugin's file, beside this program.
 const PLUGIN: &str = "libcohort_qemu.so";
-/// Metrics that only the model gives begin with this.
+/// The names of metrics from the model begin with this.
 pub const PREFIX: &str = "model-";
 /// Files here are in memory.
 const SHM: &str = "/dev/shm";
 /// Guest seconds for a mark.
 const MARK_LIMIT: u64 = 60;
 
-/// What of a command the translation model counts.
+/// Which part of a command the translation model counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Regions {
@@ -49,7 +49,7 @@ pub struct Plugin {
     pub whole: bool,
 }
 
-/// What becomes of the accesses.
+/// What the plugin does with the accesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// They are counted.
@@ -60,7 +60,7 @@ pub enum Task {
     Record(PathBuf),
 }
 
-/// Refuses what no guest could run: a model that cannot be used, a plugin that is not there. Ask
+/// Refuses what no guest could run: a model that cannot be used, or a missing plugin. Call this
 /// before a kernel is built.
 pub fn ready(task: &Task) -> Result<()> {
     if let Task::Model(model) = task {
@@ -132,7 +132,7 @@ impl Plugin {
         })
     }
 
-    /// How many times as long a guest may take as it may without the plugin. It is slower by more
+    /// The factor on a guest's time limit with the plugin. The guest is slower by more
     /// than that, but limits are many times what a guest takes.
     pub fn slower(&self) -> u64 {
         match self.check {
@@ -185,7 +185,7 @@ impl Plugin {
 /// Where QEMU makes the file with the guest's memory, which it removes at once: in memory if the
 /// machine has a place for it, else with the run's other files.
 fn memory_dir(shm: &Path, memory: u64, dir: &Path) -> PathBuf {
-    // Containers have a small one, and QEMU is killed when it is full.
+    // In containers it is small, and QEMU is killed when it is full.
     match free_megabytes(shm) {
         Some(free) if free > memory => shm.to_path_buf(),
         _ => dir.to_path_buf(),
@@ -240,7 +240,7 @@ impl Check {
         self.model_wrong += other.model_wrong;
     }
 
-    /// One sentence if there is something wrong; `log` has the details.
+    /// One sentence if something is wrong; `log` has the details.
     pub fn problem(&self, log: &Path) -> Option<String> {
         (self.wrong + self.model_wrong > 0 || self.checked == 0).then(|| {
             format!(

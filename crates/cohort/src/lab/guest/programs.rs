@@ -126,7 +126,7 @@ pub fn workload_for(lab: &Lab, arch: Arch, folder: &str) -> Result<Program> {
     })
 }
 
-/// The files beside the workloads, which no compiler has to see.
+/// The files beside the workloads, which are copied as they are.
 pub fn data_files(lab: &Lab) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let data = lab.path("guest/workloads/files");
@@ -446,7 +446,7 @@ mod tests {
         write(&lab, header, "#define VALUE 4\n");
         workloads(&lab).unwrap();
         assert_eq!(status(&programs[0]), Some(4));
-        // A header that has gone is not a reason to keep the program.
+        // A program whose header is gone is built again.
         std::fs::remove_file(lab.path(header)).unwrap();
         assert!(workloads(&lab).is_err());
     }

@@ -169,7 +169,7 @@ pub fn metrics(lines: &[String], into: &mut BTreeMap<String, Metric>) -> Result<
 /// One test of a TAP stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// What it asks.
+    /// The question it asks.
     pub name: String,
     /// What it answered.
     pub verdict: Verdict,
@@ -181,7 +181,7 @@ pub struct Test {
 pub const FATAL: &str = "# FATAL";
 
 impl Test {
-    /// Whether it failed in a way that a second run does not excuse.
+    /// Whether it failed in a way that gets no second run.
     pub fn fatal(&self) -> bool {
         self.verdict == Verdict::Fail && self.notes.iter().any(|note| note.starts_with(FATAL))
     }
@@ -194,7 +194,7 @@ pub enum Verdict {
     Pass,
     /// It does not hold.
     Fail,
-    /// It could not be asked here.
+    /// The test could not run here.
     Skip,
 }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Changes when this file makes another image from the same recipe.
+/// Change this when this file makes another image from the same recipe.
 const METHOD: &[u8] = b"2";
 
 /// A recipe, `guest/rootfs/NAME.toml`.
@@ -25,8 +25,8 @@ pub struct Recipe {
     pub name: String,
     /// A Debian codename, or `host` for this machine's own.
     pub suite: String,
-    /// The processor's kind; by default this machine's. Packages of another are unpacked and not
-    /// set up, as nothing of it runs here.
+    /// The architecture; by default this machine's. Packages of another are unpacked but not
+    /// set up, because its programs cannot run here.
     pub arch: Option<Arch>,
     /// The packages.
     pub packages: Vec<String>,
@@ -95,8 +95,8 @@ pub fn image(lab: &Lab, name: &str) -> Result<PathBuf> {
         debootstrap(lab, name, &recipe, &suite, &tree, &sources)
     };
     if let Err(error) = make(true) {
-        // The security suite's index has been seen out of step with its signature; the
-        // guest has no network, so it can do without.
+        // The security suite's index did not always match its signature, and the
+        // guest has no network: it needs no updates.
         eprintln!("{error:#}; trying once more without the security suite");
         make(false)?;
     }
@@ -182,7 +182,7 @@ fn pack(lab: &Lab, name: &str, recipe: &Recipe, tree: &Path, image: &Path) -> Re
                 .split_whitespace()
                 .next()
                 .and_then(|word| word.parse().ok())
-                .context("du told no size")?;
+                .context("du printed no size")?;
             used + used / 4 + 64
         }
     };

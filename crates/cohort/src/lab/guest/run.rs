@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often the report is looked at.
+/// The interval between two reads of the report.
 const POLL: Duration = Duration::from_millis(100);
-/// A guest that has said `done` needs no more than this to power off.
+/// A guest that has printed `done` powers off within this time.
 const POWER_OFF: Duration = Duration::from_secs(20);
-/// QEMU before this has no plugin interface that reads registers.
+/// Before this version, QEMU's plugin interface cannot read registers.
 pub const QEMU_MAJOR: u32 = 10;
 
 /// Words in the kernel's log that mean something is wrong, whatever the tests say.
@@ -98,7 +98,7 @@ pub struct Spec<'a> {
     pub cmdline: String,
     /// The guest's init.
     pub init: &'a Path,
-    /// What to put into the initramfs.
+    /// Files for the initramfs.
     pub programs: &'a [Program],
     /// The job.
     pub steps: Vec<Step>,
@@ -121,7 +121,7 @@ pub enum End {
     Hung(String),
 }
 
-/// What came of a guest.
+/// A guest's result.
 #[derive(Debug)]
 pub struct Outcome {
     /// What it reported.
@@ -361,8 +361,8 @@ impl Spec<'_> {
                 "1",
             ])
             .args(["-rtc", "base=2026-01-01,clock=vm"])
-            // Else another thread of QEMU's takes up what the guest gives to a device, and the
-            // answer comes at another instruction in each run.
+            // Otherwise another thread of QEMU handles what the guest gives to a device, and the
+            // answer comes at a different instruction in each run.
             .args(["-global", "virtio-mmio.ioeventfd=off"])
             .args(["-global", "virtio-serial-pci-base.ioeventfd=off"]);
         } else {
@@ -399,7 +399,7 @@ fn host_tsc_khz() -> Option<u64> {
     (micros > 0 && to > from).then(|| (to - from) * 1_000 / micros)
 }
 
-/// Elsewhere the guest finds the rate itself.
+/// On other processors the guest finds the rate itself.
 #[cfg(not(target_arch = "x86_64"))]
 fn host_tsc_khz() -> Option<u64> {
     None
@@ -417,7 +417,7 @@ pub fn version_of(qemu: &str) -> Result<String> {
     text.split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
         .map(|word| word.split('(').next().unwrap_or(word).to_string())
-        .with_context(|| format!("{qemu} tells no version"))
+        .with_context(|| format!("{qemu} --version prints no version"))
 }
 
 fn end(report: &Report, console: &str, hung: Option<String>) -> End {

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What the trees, three builds, the root file systems and the cache take together.
+/// Disk space that the trees, three builds, the root file systems and the cache take together.
 const NEEDED: u64 = 15_000_000_000;
 
 /// The packages, each with its reason.
@@ -73,7 +73,7 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         _ => lab.root.clone(),
     };
     let free = free_bytes(&disk)?;
-    // What is built already does not have to fit once more.
+    // What is built already needs no further space.
     if free < NEEDED && !lab.out("linux/cohort").exists() {
         bail!(
             "the lab needs {} GB of disk and {} has {} GB free: free some space, or put the \
@@ -159,7 +159,8 @@ fn apt_get(lab: &Lab, name: &str, args: &[&str], expected: u64) -> Result<()> {
     run_or_fail(
         Command::new("apt-get")
             .args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=3"])
-            // A list that cannot be had is otherwise a warning, and a missing package later.
+            // Without this option, a list that cannot be fetched is a warning only, and a package
+            // is missing later.
             .args(["-o", "APT::Update::Error-Mode=any"])
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive"),

@@ -115,7 +115,7 @@ pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
     let compiler = output(Command::new("gcc").arg("--version"))
         .context("no C compiler: `cohort lab setup` installs gcc")?;
     let compiler = compiler.lines().next().unwrap_or_default().to_string();
-    // Asked before the lock is: who needs no build does not wait for another's.
+    // Asked before the lock is: if nothing must be built, do not wait for another build.
     if source::is_unpacked(lab)
         && is_built(lab, config, &stamp(lab, config, &fragments, &compiler)?)
     {

@@ -74,7 +74,7 @@ pub fn apply(patch: &Path, dir: &Path, version: &str) -> Result<()> {
         .arg(dir)
         .stdin(Stdio::from(input))
         .output()
-        .context("cannot start patch: it comes with the packages of `cohort lab setup`")?;
+        .context("cannot start patch: `cohort lab setup` installs it")?;
     if output.status.success() {
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn why(output: &str) -> Option<String> {
         }
         if let Some((hunk, at)) = line.split_once(" FAILED at ") {
             return Some(format!(
-                "{} of {file} at line {} has no place there",
+                "{} of {file} at line {} does not apply there",
                 hunk.to_lowercase(),
                 at.trim_end_matches('.').split('.').next().unwrap_or(at)
             ));

@@ -39,7 +39,7 @@ pub fn parts(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok((1..=jobs).map(|number| part(dir, number)).collect())
 }
 
-/// The commands, one a job, and the parts that they write.
+/// The commands, one per job, and the parts that they write.
 fn jobs(
     program: &Path,
     traces: &[PathBuf],
@@ -69,7 +69,7 @@ fn jobs(
     list
 }
 
-/// A word for the shell.
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@+:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -242,13 +242,13 @@ mod tests {
                 .collect();
             assert!(good && ends == jobs, "{number}: {text}");
         }
-        // A job that fails fails its task, which does the others all the same.
+        // A job that fails makes its task fail, but the task goes on with the others.
         let list = dir.path().join("jobs.txt");
         let lines = std::fs::read_to_string(&list).unwrap();
         std::fs::write(&list, lines.replacen("echo", "false", 3)).unwrap();
         let (good, text) = task(dir.path(), "echo", 3);
         assert!(!good && text.lines().count() == 2, "{text}");
-        // Nor is it a success without the list.
+        // Without the list it fails too.
         std::fs::remove_file(&list).unwrap();
         let sh = Command::new("sh")
             .arg(dir.path().join("jobs.sbatch"))

@@ -67,7 +67,7 @@ pub struct SweepArgs {
     merge: bool,
 }
 
-/// What came of a sweep.
+/// A sweep's result.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Sweep {
     schema_version: u32,
@@ -120,7 +120,7 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
         merge(&args.inputs)?
     } else {
         let configurations = variation::all(&args.models, &args.vary);
-        // A mistyped one should not cost the others' time, nor a mistyped metric all of it.
+        // Find a mistyped trace or metric before the others take their time.
         let names = metric_names();
         for wanted in &args.show {
             if !names.contains(wanted) {
@@ -139,7 +139,7 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
                 .iter()
                 .map(|trace| Ok(std::path::absolute(trace)?))
                 .collect::<Result<Vec<_>>>()?;
-            // A scheduler starts the jobs wherever it likes.
+            // A scheduler may start the jobs in any directory.
             let configurations = configurations
                 .into_iter()
                 .map(Configuration::absolute)
@@ -207,7 +207,7 @@ fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
     })
 }
 
-/// Puts parts together: the same job twice counts once, if it came out the same.
+/// Puts parts together: a job that ran twice counts once, if both results are equal.
 fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
     let mut parts = Vec::new();
     for input in inputs {
@@ -271,7 +271,7 @@ fn metric_names() -> Vec<String> {
 
 /// Says that no metric is `wanted`, and which may have been meant.
 fn unknown<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
-    // Words left out are a likelier mistake than others in their place.
+    // Leaving out words is a more likely mistake than replacing them.
     let lacks = |name: &str| {
         let has = |word| name.split('-').any(|other| other == word);
         wanted.split('-').filter(|&word| !has(word)).count()
@@ -394,7 +394,7 @@ mod tests {
             let text = serde_json::to_string(&part).unwrap();
             files::write(&parts.join(format!("{number}.json")), text.as_bytes()).unwrap();
         }
-        // A job that ran twice is no news.
+        // A job that ran twice is not worth a message.
         std::fs::copy(parts.join("0.json"), parts.join("again.json")).unwrap();
         let merged = merge(std::slice::from_ref(&parts)).unwrap();
         assert_eq!(merged.rows, rows);
@@ -406,7 +406,7 @@ mod tests {
         assert!(text.contains("the least cycles"), "{text}");
         assert!(table(&merged, &["nope".into()]).is_err());
 
-        // A job of the list that has not ended is missed.
+        // A job of the list that has not ended is missing.
         let jobs = parts.join("jobs.txt");
         std::fs::write(&jobs, "one\ntwo\n").unwrap();
         std::fs::copy(parts.join("0.json"), parts.join("part-0001.json")).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         }
         assert!(misses(&small) >= misses(&large) && misses(&large) > 0.0);
         assert_eq!(small, with("16"));
-        // Rates have endless digits; a part says them all.
+        // Rates have many digits; a part has all of them.
         let text = serde_json::to_string(&small).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), small);
     }
@@ -518,7 +518,7 @@ mod tests {
             error.contains("of a vax: ") && error.contains("armv8-4k"),
             "{error}"
         );
-        // A directory opens, and is no file; why is said once.
+        // A directory can be opened but is no file: say so once.
         let error = format!("{:#}", row(dir.path(), configuration).unwrap_err());
         assert_eq!(error.matches("directory").count(), 1, "{error}");
         assert!(error.contains(&dir.path().display().to_string()), "{error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the fuzzer in the guest says, and the list of commands that it ran.
+//! What the fuzzer in the guest prints, and the list of commands that it ran.
 
 use crate::lab::guest::protocol::{self, Ending, Metric, StepReport};
 use crate::lab::guest::run::{End, Outcome};
@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Round {
     /// The words after `round`: how they run, and which process is killed meanwhile.
     pub how: String,
-    /// One command a line, as the fuzzer prints and reads them.
+    /// One command per line, as the fuzzer prints and reads them.
     pub commands: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ pub enum Kind {
     Oracle,
     /// The kernel complained, or panicked.
     Kernel,
-    /// The guest, or a process in it, did not come back.
+    /// The guest, or a process in it, hung.
     Hang,
 }
 
@@ -185,7 +185,7 @@ pub fn totals(steps: &[StepReport]) -> BTreeMap<String, f64> {
     for step in steps {
         let mut found: BTreeMap<String, Metric> = BTreeMap::new();
         if protocol::metrics(&step.lines, &mut found).is_err() || found.is_empty() {
-            // It was ended early: what it last said of itself.
+            // It was ended early: use the last figures that it printed.
             let said = step.lines.iter().rev().find_map(|line| {
                 line.strip_prefix("# ")?
                     .split_once(" operations, ")?

@@ -2,8 +2,8 @@
 //! `cohort lab fuzz`: the differential fuzzer of `guest/fuzz` in guests that share page tables.
 //!
 //! A guest runs for some minutes with seeds of its own; then the next one boots. What fails is
-//! run again, and if it fails again, its list of commands is shortened as far as it goes, in as
-//! few boots as will do: a boot tries many candidates, one after the other.
+//! run again, and if it fails again, its list of commands is shortened as far as possible, in as
+//! few boots as possible: a boot tries many candidates, one after the other.
 
 mod log;
 mod shorten;
@@ -26,13 +26,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Seconds that one guest fuzzes before the next one boots: what a panic may cost.
+/// Seconds that one guest fuzzes before the next one boots. A panic loses at most these.
 const BOOT_SECONDS: u64 = 600;
 /// Host seconds that a guest may take to boot, and to end, beside its fuzzing.
 const BOOT_LIMIT: u64 = 400;
 /// Host seconds for a boot of replays.
 const REPLAY_LIMIT: u64 = 900;
-/// How often a failure is tried to be had again before it counts as a race.
+/// How often a failure is tried again before it counts as a race.
 const TRIES: u32 = 3;
 /// Questions (boots) for shortening one failure.
 const SHORTEN_ROUNDS: usize = 60;
@@ -67,7 +67,7 @@ pub struct Options {
     /// but does not repeat exactly. By default a third of the time is spent so.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
     race: Option<u32>,
-    /// Only this episode of the seed, to have a failure again.
+    /// Run only this episode of the seed, to repeat a failure.
     #[arg(long)]
     episode: Option<u32>,
     /// Run the commands in a file, as a failure leaves it in out/fuzz.
@@ -225,7 +225,7 @@ impl Bench<'_> {
         Ok(clean)
     }
 
-    /// Two steps a guest: one that repeats exactly, one that races.
+    /// Two steps per guest: one that repeats exactly, one that races.
     fn steps(&self, seed: u64, seconds: u64) -> Vec<Step> {
         let episode = match self.options.episode {
             Some(episode) => format!(" --episode {episode}"),
@@ -238,7 +238,7 @@ impl Bench<'_> {
             };
             Step::new(
                 name,
-                // A debug kernel may be at an episode's last look when its time is over.
+                // A debug kernel may still be checking the end of an episode when its time is over.
                 seconds + BOOT_LIMIT,
                 format!(
                     "fuzz --seed {seed} --seconds {seconds} {}{ops}{episode}",
@@ -290,7 +290,7 @@ impl Bench<'_> {
         .run(self.lab)
     }
 
-    /// Tries to have a failure again, and shortens what leads to it.
+    /// Tries to repeat a failure, and shortens the commands that lead to it.
     fn investigate(&self, step: &str, failure: Failure) -> Result<Found> {
         let mut found = Found {
             kind: failure.kind,
@@ -386,7 +386,7 @@ impl Bench<'_> {
         script.only(|number| kept.binary_search(&number).is_ok())
     }
 
-    /// Replays scripts one after the other in one guest: which is the first to fail so?
+    /// Replays scripts one after the other in one guest and finds the first that fails in this way.
     fn replay_many(&self, scripts: &[Script], kind: Kind) -> Result<Option<usize>> {
         let outcome = self.boot_replays(scripts)?;
         let steps = &outcome.report.steps;

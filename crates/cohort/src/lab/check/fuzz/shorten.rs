@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Shortening a list of which something fails: delta debugging (Zeller and Hildebrandt, 2002).
+//! Shortening a list that makes something fail: delta debugging (Zeller and Hildebrandt, 2002).
 
 use anyhow::Result;
 use std::ops::Range;

@@ -21,11 +21,11 @@ use std::process::Command;
 
 /// Where the suites are in the kernel's tree.
 const SELFTESTS: &str = "tools/testing/selftests";
-/// Changes when this file builds other programs from the same tree.
+/// Change this when this file builds other programs from the same tree.
 const METHOD: &[u8] = b"1";
 /// What some of the tests are linked with and the guest does not have.
 const LIBRARIES: &[&str] = &["cap", "numa", "popt", "uring"];
-/// khugepaged.c of 6.12 uses the number without the header that has it.
+/// khugepaged.c of 6.12 uses this number without including its header.
 const FLAGS: &str = "-DKSFT_SKIP=4";
 
 /// Builds the suites of `tests` unless that is done, and lists all files for the guest.

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The case that stands for a program as a whole.
 const WHOLE: &str = "(ends)";
-/// The exit status of a test that cannot be asked (kselftest.h).
+/// The exit status of a test that cannot run (kselftest.h).
 const SKIP: i32 = 4;
 
 /// What one case answered in one run.
@@ -19,9 +19,9 @@ const SKIP: i32 = 4;
 pub enum Answer {
     /// It holds.
     Pass,
-    /// It does not, with how the program ended where that is what is asked.
+    /// It does not; with how the program ended, if that is the case.
     Fail(String),
-    /// It could not be asked.
+    /// It could not run.
     Skip,
     /// The program did not come to it.
     Absent,
@@ -142,9 +142,9 @@ fn steady(name: &str, varies: Option<&Regex>) -> String {
 pub enum Class {
     /// One answer, the same on both.
     Equal,
-    /// The stock kernel itself answers now so, now so, and ours nothing that it does not.
+    /// The stock kernel's answers vary, and ours gives none that stock does not.
     Flaky,
-    /// Different, and the list says why that is right.
+    /// Different, and the list says why this is right.
     Expected,
     /// Different.
     Differs,

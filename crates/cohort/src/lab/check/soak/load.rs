@@ -53,7 +53,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// What the last value has too much, or too little, against the first, in a sentence.
+    /// A sentence that says by how much the last value exceeds its limits against the first.
     pub fn exceeded(&self, metric: &Metric) -> Vec<String> {
         let (Some(first), Some(last)) = (metric.values.first(), metric.values.last()) else {
             return vec!["it was not measured".into()];

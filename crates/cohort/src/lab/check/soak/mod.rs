@@ -30,19 +30,20 @@ const CPUS: u32 = 4;
 const PHASE: u64 = 60;
 /// Seconds of a phase of the first round, before the first measurement.
 const WARM_UP: u64 = 10;
-/// Guest seconds that a phase may go on after its time is over, and a measurement may take.
+/// Guest seconds that a phase may take beyond its time, and that a measurement may take.
 const GRACE: u64 = 300;
 /// Guest seconds for kmemleak to read all memory twice, with KASAN under emulation.
 const LEAKS: u64 = 1800;
 /// Host seconds for the guest to boot and to end.
 const BOOT_LIMIT: u64 = 400;
-/// Emulated processors on a busy host stand still for long: not their fault. Slabs that are merged
-/// with others of their size cannot be counted; nor can pages that nobody's name is on.
+/// On a busy host, emulated processors stand still for long; that is no error. Slabs that are
+/// merged with others of their size cannot be counted, and neither can pages without an owner's
+/// name.
 const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 \
     slab_nomerge page_owner=on";
-/// What must have grown: without it, nothing was tested.
+/// Counters that must have grown: otherwise nothing was tested.
 const SHARED: &str = "cohort_ptp_shared";
-/// Of the slabs, and of the owners of pages, that grew most as many are named where too much memory
+/// How many slabs, and owners of pages, are named of those that grew most, if too much memory
 /// is in use.
 const NAMED: usize = 8;
 /// Changes when a field of the results changes its meaning.
@@ -60,10 +61,10 @@ pub struct Options {
     /// A kernel image to use as it is, instead of a built one.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Only the phases whose names hold this.
+    /// Run only phases whose name contains this.
     #[arg(long)]
     filter: Option<String>,
-    /// Do not let kmemleak watch: it slows allocations down, and reads all memory in the end.
+    /// Run without kmemleak, which slows down allocations and reads all memory at the end.
     #[arg(long)]
     no_leaks: bool,
     /// Print the results as JSON.
@@ -91,7 +92,7 @@ struct Results {
 struct Check {
     name: String,
     pass: bool,
-    /// It could not be asked here.
+    /// The test could not run here.
     skipped: bool,
     notes: Vec<String>,
 }
@@ -114,7 +115,7 @@ struct Plan {
     seconds: u64,
 }
 
-/// Rounds of about [`PHASE`] seconds a phase that fill the minutes, warm-up and all.
+/// Rounds of about [`PHASE`] seconds per phase that fill the minutes, the warm-up included.
 fn plan(minutes: u64, phases: u64) -> Plan {
     let left = (minutes * 60).saturating_sub(WARM_UP * phases);
     let rounds = (left / (PHASE * phases)).max(1);
@@ -318,7 +319,7 @@ fn checks(
     checks
 }
 
-/// Who holds most more memory after the load than before it, of what `measure.sh` lists as
+/// The owners whose memory grew most during the load, of what `measure.sh` lists as
 /// `KIND NAME KB`: where to look.
 fn grown(report: &Report, plan: &Plan, kind: &str) -> Option<String> {
     let before = held(report, 0, kind);
@@ -349,7 +350,7 @@ fn held(report: &Report, round: u64, kind: &str) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// What kmemleak found, where the kernel has it.
+/// What kmemleak found, if the kernel has it.
 fn leaks(outcome: &Outcome, measured: &BTreeMap<String, Metric>) -> Check {
     let name = "kmemleak finds nothing lost";
     let step = outcome.report.find("leaks");
@@ -561,7 +562,7 @@ mod tests {
         assert!(free(&text.replace("Free 80", "Free 95")).notes.is_empty());
     }
 
-    /// What `load.sh` exits with where stress-ng says and returns this, and the memory controller
+    /// The exit status of `load.sh` if stress-ng prints and returns this, and the memory controller
     /// has killed so many before and after.
     fn loaded(says: &str, returns: u32, kills: (u32, u32)) -> i32 {
         let dir = tempfile::tempdir().unwrap();
