@@ -50,7 +50,7 @@ static u8 status_of(long sig)
 	return sig == 0 ? ST_OK : sig == SIGBUS ? ST_BUS : ST_SEGV;
 }
 
-/* What a cell holds, in short; garbage is what no write made. */
+/* The content of a cell, in short; garbage if no write made it. */
 static void digest_cell(const u64 *w, struct page_result *pr, u32 cell)
 {
 	u64 step = w[0] ? 1 : 0;

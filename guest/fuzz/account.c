@@ -106,7 +106,7 @@ static void add_frame(u64 frame)
 	}
 }
 
-/* What /proc/PID/pagemap says of all pages that are tested. */
+/* The contents of /proc/PID/pagemap for all tested pages. */
 bool read_pagemap(pid_t pid, u64 entries[NR_PAGES])
 {
 	char path[40];
@@ -214,7 +214,7 @@ void account_check(void)
 	fail("accounting: %s", text);
 }
 
-/* What is left when all processes of the run are gone. */
+/* The state when all processes of the run are gone. */
 void account_leaks(bool start)
 {
 	static const struct {

@@ -277,7 +277,7 @@ static s64 pin(const struct cmd *cmd)
 	return ret;
 }
 
-/* What the pinned pages hold, as a device would see it. */
+/* The content of the pinned pages, as a device would see it. */
 static s64 pin_read(const struct cmd *cmd)
 {
 	u64 addr = (u64)scratch;

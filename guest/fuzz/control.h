@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the controller share. */
+/* Declarations shared by the files of the controller. */
 #ifndef FUZZ_CONTROL_H
 #define FUZZ_CONTROL_H
 
 #include "fuzz.h"
 
-/* What was done until now. */
+/* The work done until now. */
 extern u64 ops, rounds, forks;
 
 double now_seconds(void);

@@ -222,7 +222,7 @@ void world_reset(void);
 void proc_start(u32 slot, pid_t pid);
 void proc_end(u32 slot);
 
-/* Takes a command that was executed and what came of it; reports a mistake. */
+/* Takes an executed command and its result; reports a mistake. */
 void oracle_apply(const struct cmd *cmd, const struct result *res,
 		  const struct page_result *pages);
 
@@ -244,7 +244,7 @@ struct options {
 
 extern struct options opt;
 
-/* A mistake of the kernel's (or a sabotage): told, counted, the run ends. */
+/* A mistake of the kernel (or a sabotage): report and count it, and end the run. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The fuzzer itself cannot go on. */
 void broken(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));

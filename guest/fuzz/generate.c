@@ -28,7 +28,7 @@ static u16 weights[NR_OPS] = {
 	[OP_ADVOTHER] = 8, [OP_SCAN] = 4,
 };
 
-/* What the controller does itself, now and then. */
+/* Work that the controller does itself, now and then. */
 static const struct {
 	u8 op;
 	u16 every;		/* rounds, on average */
@@ -168,7 +168,7 @@ static bool generate_watch(struct round *round)
 	if (!disturb(cmd, &watch))
 		return false;
 	round->n = 1;
-	/* What was freed is used again. */
+	/* Freed numbers are used again. */
 	for (u32 i = 0; i < 3; i++) {
 		cmd = &round->cmds[round->n];
 		memset(cmd, 0, sizeof(*cmd));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the generator share. */
+/* Declarations shared by the files of the generator. */
 #ifndef FUZZ_GENERATE_H
 #define FUZZ_GENERATE_H
 

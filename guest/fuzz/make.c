@@ -251,7 +251,7 @@ static bool gen_pin(struct cmd *cmd)
 		if (world->procs[i].alive && world->procs[i].pinned)
 			return false;
 	cmd->a = rnd(4);
-	/* What a refused pin has copied before is open for private files. */
+	/* For private files it is open what a refused pin has copied before. */
 	return !racing && pick_region(cmd, NR_PAGES, 8) &&
 	       proc->pages[cmd->page].kind == K_ANON;
 }

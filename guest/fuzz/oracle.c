@@ -191,7 +191,7 @@ static bool advice_is_strict(u32 advice)
 	       advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK;
 }
 
-/* Regions in turn, until one refuses; holes are passed over and told at the end. */
+/* All regions in turn, until one refuses; holes are skipped and reported at the end. */
 static void apply_advise(struct proc *proc, const struct cmd *cmd, s64 ret)
 {
 	struct mpage *page = &proc->pages[cmd->page];

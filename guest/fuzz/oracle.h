@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the oracle share. */
+/* Declarations shared by the files of the oracle. */
 #ifndef FUZZ_ORACLE_H
 #define FUZZ_ORACLE_H
 
@@ -21,7 +21,7 @@ bool is_private(const struct mpage *page);
 /* Where the content is: the page's own or the object's. */
 u64 *content(struct mpage *page);
 bool beyond_end(const struct mpage *page);
-/* What an access of the process itself must come to. */
+/* The right result of an access by the process itself. */
 enum answer access_page(const struct mpage *page, bool write);
 /* A store: private file pages are copied first. */
 void copy_page(struct mpage *page);

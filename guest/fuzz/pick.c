@@ -99,7 +99,7 @@ bool too_many_regions(struct cmd *cmd)
 			regions += pages[i].kind && (i % CHUNK == 0 ||
 				   !one_region(&pages[i], &pages[i - 1]));
 		sum += regions;
-		/* What is not private must not change its place in a race. */
+		/* In a race, only private objects may change their place. */
 		if (regions > most && !(racing && chunk < UPPER_PAGES / CHUNK)) {
 			most = regions;
 			cmd->page = chunk * CHUNK;
@@ -159,7 +159,7 @@ bool claim(const struct cmd *cmd, const struct proc *proc, bool write)
 				continue;
 			if (writes)
 				claimed_write[obj] = who;
-			/* Of several readers none may write later. */
+			/* None of several readers may write later. */
 			claimed_read[obj] = claimed_read[obj] &&
 				claimed_read[obj] != who ? ~0U : who;
 		}

@@ -113,7 +113,7 @@ static bool collapse_allowed(const struct proc *proc, const struct cmd *cmd)
 	return true;
 }
 
-/* Is this of any sense now? After shortening, commands name what is no more. */
+/* True if the command still applies: after shortening, it may name things that no longer exist. */
 static bool valid(const struct cmd *cmd, u32 taken, const struct round *round,
 		  u32 posted)
 {
@@ -306,7 +306,7 @@ void run_round(struct round *round)
 	for (u32 i = 0; i < NR_SLOTS; i++)
 		if (posted & (1U << i) && (int)i != round->kill && !wait_for(i))
 			return;
-	/* What a watcher saw comes after all that the others did. */
+	/* A watcher's results come after those of all others. */
 	for (u32 k = 0; k < 2 * NR_SLOTS; k++) {
 		u32 i = k % NR_SLOTS;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is not of one process: files, swap, merging, the kernel's switches. */
+/* State that belongs to no process: files, swap, merging, the kernel's switches. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static void set_up_swap(void)
 	static char path[200];
 	char line[200];
 
-	/* One that is there already is not ours to switch off. */
+	/* Do not switch off one that was there before. */
 	if (file && fgets(line, sizeof(line), file) && fgets(line, sizeof(line), file)) {
 		fclose(file);
 		return;
@@ -158,7 +158,7 @@ void system_setup(void)
 		broken("cannot write %senabled: run this as root", COHORT);
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	mkdir("/sys/fs/cgroup", 0755);
-	/* Hinting faults all the time, not after a second of work. */
+	/* Make hinting faults from the start, not after a second of work. */
 	write_file("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", "1");
 	write_file("/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms", "10");
 	write_file("/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms", "50");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The workers: do what they are told and report the results; they know nothing. */
+/* The workers: execute commands and report the results; they do not know what is right. */
 #include "worker.h"
 
 #include <signal.h>
@@ -14,7 +14,7 @@ u32 me;
 struct slot *my;
 u64 scratch[16 * PAGE / 8] __attribute__((aligned(4096)));
 
-/* What the oracle must find: for the fuzzer's own tests. */
+/* Mistakes that the oracle must find: for the fuzzer's own tests. */
 static bool sabotaged(const struct cmd *cmd)
 {
 	static u32 count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of a worker share. */
+/* Declarations shared by the files of a worker. */
 #ifndef FUZZ_WORKER_H
 #define FUZZ_WORKER_H
 

@@ -481,7 +481,7 @@ static void kill_all(struct ending *e)
 		if (!reap(e))
 			return;
 		if (now_ms() > end) {
-			/* Whoever checks the log must not take this for a pass. */
+			/* Say BUG, so that a check of the log does not report a pass. */
 			say("BUG: a process survives SIGKILL");
 			return;
 		}

@@ -25,7 +25,7 @@ status=$?
 cat "$files.out"
 rm -rf "$files"
 
-# That vm-segv did not come to a fault only says that it had no time: a debug kernel is slow.
+# If vm-segv did not reach a fault, it had no time: a debug kernel is slow.
 known='vm-segv: no SIGSEGV'
 if [ "$(killed)" -gt "$before" ]; then
 	# A stressor that was killed has left no checksum of its counter: 0 stands there.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What memory is in use when nothing runs any more, as metrics.
+# The memory in use when nothing runs any more, as metrics.
 #
 # First everything that is only kept for later is given back: a difference between two such
 # measurements is memory that was lost.
@@ -12,7 +12,7 @@ put() {
 
 rm -rf /var/tmp/soak
 sync
-# What is swapped out belongs to the few processes that are left, and comes back in.
+# Swapped pages belong to the few processes that are left, and are brought back in.
 if grep -q zram0 /proc/swaps; then
 	swapoff /dev/zram0 && swapon /dev/zram0
 fi

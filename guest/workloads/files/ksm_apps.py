@@ -522,6 +522,6 @@ def main():
 
 if __name__ == "__main__":
     import signal
-    # Nobody waits for the applications: what came of them is said on their socket.
+    # No process waits for the applications; they report on their socket.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     main()

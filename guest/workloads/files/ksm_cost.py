@@ -44,7 +44,7 @@ IDLE = 10
 RANKS = ["browser", "timeline", "mail", "phone", "news", "packages", "map", "gallery", "fourinarow",
          "market", "calendar", "radio", "editor", "life", "movie", "alarm"]
 
-# What each variant writes; in this order.
+# The settings that each variant writes, in this order.
 SETTINGS = {
     "none": {},
     "stock": {"smart_scan": 0, "advisor_mode": "none"},
@@ -150,7 +150,7 @@ class Hashed(threading.Thread):
                 self.scans += 1
 
     def end(self):
-        # A thread that has failed has only told its standard error.
+        # A thread that fails only writes to its standard error.
         if not self.is_alive() or self.scans < 2:
             sys.exit(f"ksm_cost: ksmd was told to scan {self.scans} times and no more")
         self.over.set()
@@ -162,7 +162,7 @@ class Hashed(threading.Thread):
 
 class Zygote:
     def __init__(self, directory, always_dormant=False):
-        # Whoever is started is marked, whether it is frozen or not.
+        # Each started application is marked, frozen or not.
         self.always_dormant = always_dormant
         address = f"{directory}/socket"
         self.listener = socket.socket(socket.AF_UNIX)
@@ -175,7 +175,7 @@ class Zygote:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         if self.process.stdout.readline().split()[:1] != ["zygote"]:
             sys.exit("ksm_cost: the zygote did not start")
-        # What an application does before it has a cgroup of its own counts too.
+        # An application's work before it has a cgroup of its own counts too.
         os.makedirs(f"{CGROUPS}/zygote", exist_ok=True)
         write(f"{CGROUPS}/zygote/cgroup.procs", self.process.pid)
         self.apps = {}

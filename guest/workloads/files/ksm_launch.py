@@ -104,7 +104,7 @@ def rehearse(zygote, ksm, variant):
 
     Returns what was used with all of them in memory, before anything was merged.
     """
-    # Else a launch that opens one of them for the first time waits for the disk.
+    # Without this, a launch that opens one of them for the first time waits for the disk.
     for path in glob.glob(f"{ksm_apps.STDLIB}/*.py") + glob.glob(f"{ksm_apps.LICENCES}/*"):
         ksm_apps.text_of(path)
     for number, name in enumerate(RANKS):
@@ -131,7 +131,7 @@ def main():
 
     ksm = Ksm()
     os.makedirs(ksm_cost.CGROUPS, exist_ok=True)
-    # Else a process that enters a cgroup waits for RCU, and a launch lasts two ticks longer.
+    # favordynmods: without it, entering a cgroup waits for RCU and adds two ticks to a launch.
     subprocess.run(["mount", "-o", "remount,favordynmods", "/sys/fs/cgroup"], check=True)
     zygote = Zygote(tempfile.mkdtemp(), always_dormant=variant == "hash")
     alone = used()

@@ -103,7 +103,7 @@ class Sampler:
                 used += mine[0]
                 shared += mine[1]
                 count += 1
-        # Of equally full moments the last: most of the work has been done.
+        # If several moments are equally full, take the last: most of the work has been done.
         if count >= self.best[0]:
             self.best = (count, used, shared)
 

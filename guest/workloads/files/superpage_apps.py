@@ -259,7 +259,7 @@ def main():
     if not shutil.which(runs[0][0][0]):
         print(f"superpage_apps.py: {runs[0][0][0]} is not there", file=sys.stderr)
         sys.exit(NOT_THERE)
-    # What waits for the disk is not the program: once in a boot for nothing, and all is in memory.
+    # Run once without measuring: afterwards all files are in memory, and nothing waits for the disk.
     if not os.path.exists(path(f"{name}.warm")):
         run(*runs[0])
         write(f"{name}.warm", "")

@@ -21,7 +21,7 @@
 #define MARK_COHORT 5
 /* The model follows from here on without counting: its caches and TLBs fill. */
 #define MARK_WARM 6
-/* What follows belongs to the step of a job that the argument names. */
+/* The lines that follow belong to the job's step that the argument names. */
 #define MARK_STEP 7
 
 /* `code` must be a constant: it is part of the instruction. */

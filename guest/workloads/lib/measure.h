@@ -43,7 +43,7 @@
 #define KB(n) ((size_t)(n) << 10)
 #define MB(n) ((size_t)(n) << 20)
 #define PAGE ((size_t)4096)
-/* What one last-level table maps: 512 entries of 4 KB. */
+/* A last-level table maps 512 entries of 4 KB. */
 #define TABLE MB(2)
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -27,7 +27,7 @@
 /* Pages of the regions that a round maps, touches, protects and unmaps. */
 #define BATCH 64
 
-/* What `off-cost --exit` does: the program that the exec test executes. */
+/* The work of `off-cost --exit`, the program that the exec test executes. */
 static int leave_at_once(void)
 {
 	bare_exit(0);
@@ -293,7 +293,7 @@ static void run_all(struct context *c, uint64_t *took, int rounds, const char *o
 /* --- ksmd ------------------------------------------------------------------- */
 
 #define KSM	"/sys/kernel/mm/ksm/"
-/* No fewer than are scanned between two looks at the counters. */
+/* At least as many as are scanned between two reads of the counters. */
 #define KSM_PAGES 4096
 
 static uint64_t read_number(const char *path)

@@ -56,7 +56,7 @@ static const char *get_text(const char *path)
 	return text;
 }
 
-/* Of a counter that only one of the kernels has: 0 where it is not. */
+/* A counter that only one of the kernels has is 0 on the other. */
 static uint64_t event(const char *name)
 {
 	int64_t value = vmstat_value(get_text("/proc/vmstat"), name);
@@ -167,7 +167,7 @@ static size_t fill_kernel(void)
 	return kept;
 }
 
-/* What is free in whole blocks, without making any. */
+/* Memory that is free in whole blocks now. */
 static void eat_blocks(void)
 {
 	size_t len = MB(256);

@@ -30,7 +30,7 @@
 #define BUFFER KB(8)
 #define MAX_PROCESSES 2000
 
-/* What the processes tell, each in a line of its own; shared from the start. */
+/* The processes' reports, each in a line of its own; shared from the start. */
 struct line {
 	uint64_t access, faults;
 	uint32_t done, pad[11];
@@ -41,7 +41,7 @@ struct board {
 	struct line line[MAX_PROCESSES];
 };
 
-/* What the parent notes between forks. */
+/* The parent's notes between forks. */
 struct scratch {
 	pid_t pid[MAX_PROCESSES];
 	uint64_t fork[MAX_PROCESSES];

@@ -35,7 +35,7 @@ static void write_all(char *p, size_t size)
 		*(volatile char *)(p + i) = 2;
 }
 
-/* @told is shared memory, through which the first child tells its figure. */
+/* Through @told, shared memory, the first child reports its figure. */
 static void one_round(struct scratch *s, int i, char *p, size_t size, int children,
 		      bool parent_writes, volatile uint64_t *told)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a fork of the zygote costs (Table 4). */
+/* The cost of a fork of the zygote (Table 4). */
 #include "zygote.h"
 
-/* One fork of the kind given: what it took in @took and @in_fork. */
+/* One fork of the given kind; its cost goes to @took and @in_fork. */
 static void fork_round(pid_t (*forks)(void), uint64_t *took, struct counters *in_fork)
 {
 	uint64_t t0, t1;

@@ -73,7 +73,7 @@ void run_inherit(void)
 	if (opt.zygote)
 		become_zygote(0);
 	for (size_t a = 0; a < apps; a++) {
-		/* As before any fork. */
+		/* The same as before any fork. */
 		populate_code_about(opt.code);
 		application_finds(a, s->finds);
 		print_entries("inherited-cold", a, count_both(uses[a], s->finds));

@@ -45,9 +45,9 @@ static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
 
 /* --- one hole in the address space ------------------------------------------- */
 
-/* What the dynamic linker may map for itself, too small for a library. */
+/* The dynamic linker may map this much for itself; it is too small for a library. */
 #define SPARE KB(256)
-/* What the stack may still grow into; the kernel keeps 1 MB of it for a guard. */
+/* Room for the stack to grow; the kernel keeps 1 MB of it as a guard. */
 #define STACK_ROOM MB(2)
 
 static void reserve(uintptr_t start, uintptr_t end)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is populated in the zygote before its first fork. */
+/* Pages populated in the zygote before its first fork. */
 #include "zygote.h"
 
 static void read_page(uintptr_t at)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of this program share. */
+/* Declarations shared by the files of this program. */
 #ifndef ZYGOTE_H
 #define ZYGOTE_H
 
@@ -19,7 +19,7 @@ struct options {
 	size_t code, copied;
 };
 
-/* What is written while a child is alive; fork leaves it out. */
+/* Data written while a child is alive; fork leaves it out. */
 struct scratch {
 	struct counter_reader reader;
 	struct counters before, forked, after;

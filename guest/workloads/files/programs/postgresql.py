@@ -9,7 +9,7 @@ import subprocess
 from programs.run import Failed, Window, newest, scratch, share, start, stop, wait_for
 
 
-# One row a page, 300 MB of the 512 MB of shared buffers; each of the 50 connections
+# One row per page, 300 MB of the 512 MB of shared buffers; each of the 50 connections
 # reads ranges of it and single rows.
 POSTGRESQL_ROWS = 38_400
 POSTGRESQL_WORK = f"""\

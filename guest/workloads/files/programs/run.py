@@ -15,7 +15,7 @@ from page_tables import vmstat
 
 COHORT_EXEC = "/lab/bin/cohort-exec"
 LAB_MARK = "/lab/bin/lab-mark"
-# Patience is for an emulated machine: what takes a second elsewhere takes a minute.
+# Wait long: under emulation, a second's work takes a minute.
 PATIENCE = 240
 
 # Under a translation model.
