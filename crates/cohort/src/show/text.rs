@@ -2,10 +2,13 @@
 //! Numbers and tables as text.
 
 use super::figure::FigureResult;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+use std::io::IsTerminal;
 
-/// The widest table.
+/// The widest table where the output is no terminal.
 const WIDTH: u16 = 100;
+/// No table is made narrower: below this, columns break inside words.
+const NARROWEST: u16 = 60;
 
 /// A number as people read it: separated thousands, few digits behind the point.
 pub fn number(value: f64) -> String {
@@ -56,13 +59,30 @@ pub fn ranged(value: Option<f64>, least_and_most: Option<[f64; 2]>) -> String {
     }
 }
 
-/// An empty table, at most [`WIDTH`] columns wide.
+/// The columns of the terminal that the output goes to, else [`WIDTH`].
+fn columns() -> u16 {
+    if !std::io::stdout().is_terminal() {
+        return WIDTH;
+    }
+    // SAFETY: winsize is four integers, for which zeros are valid.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: TIOCGWINSZ writes a winsize to the address given, which is `size`.
+    let failed = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } != 0;
+    match failed || size.ws_col == 0 {
+        true => WIDTH,
+        false => size.ws_col.max(NARROWEST),
+    }
+}
+
+/// An empty table as wide as the terminal: one rule below the heading, none between rows.
 pub fn table() -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+        .remove_style(TableComponent::HorizontalLines)
+        .remove_style(TableComponent::MiddleIntersections)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
+        .set_width(columns());
     table
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Results on the terminal: tables of at most 100 columns and one sentence with the answer.
+//! Results on the terminal: tables as wide as it is, and one sentence with the answer.
 
 use super::results::{CheckResult, Results};
 use crate::show::{Kind, maybe, ranged, rows, table};
-use std::fmt;
+use comfy_table::ColumnConstraint;
+use std::collections::BTreeMap;
 
 /// Prints an experiment's tables, checks and the answer.
 pub fn results(results: &Results) -> String {
@@ -78,13 +79,18 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Outcome {
+    fn aims(&self) -> String {
         let met = self.met.iter().filter(|met| **met).count();
-        write!(f, "{met} of {} aims met, {}", self.met.len(), self.date)?;
+        format!("{met} of {}", self.met.len())
+    }
+
+    /// The day, and a mark that [`list`] explains below its table.
+    fn day(&self) -> String {
+        let day = self.date.split(' ').next().unwrap_or_default();
         match &self.old {
-            Some(old) => write!(f, ", {old}"),
-            None => Ok(()),
+            Some(_) => format!("{day}, old"),
+            None => day.into(),
         }
     }
 }
@@ -117,29 +123,57 @@ impl Row {
         }
     }
 
-    /// The cell "last run". The kept result has a line of its own unless it is the last run.
-    fn runs(&self) -> String {
-        let kept = self.kept.as_ref().map(|kept| format!("kept: {kept}"));
+    /// The cells "aims met" and "run". The kept result has a line of its own unless it is the last
+    /// run.
+    fn cells(&self) -> (String, String) {
+        let kept = self.kept.as_ref();
+        let kept = kept.map(|kept| (kept.aims(), format!("{}, kept", kept.day())));
         let last = match (&self.last, &self.kept) {
-            (Last::Ran(last), Some(kept)) if last == kept => return format!("{last}, kept"),
+            (Last::Ran(last), Some(kept)) if last == kept => None,
             (Last::Never, Some(_)) => None,
-            (Last::Never, None) => Some("never".into()),
-            (Last::Ran(last), _) => Some(last.to_string()),
-            (Last::Unreadable(error), _) => Some(error.clone()),
+            (Last::Never, None) => Some(("-".into(), "never".into())),
+            (Last::Ran(last), _) => Some((last.aims(), last.day())),
+            (Last::Unreadable(_), _) => Some(("-".into(), "cannot be read".into())),
         };
-        let lines: Vec<String> = last.into_iter().chain(kept).collect();
-        lines.join("\n")
+        let (aims, runs): (Vec<String>, Vec<String>) = last.into_iter().chain(kept).unzip();
+        (aims.join("\n"), runs.join("\n"))
+    }
+
+    /// What the table has no room for: why a result is old or cannot be read.
+    fn notes(&self) -> Vec<&str> {
+        let last = match &self.last {
+            Last::Never => None,
+            Last::Ran(last) => last.old.as_deref(),
+            Last::Unreadable(error) => Some(error.as_str()),
+        };
+        let kept = self.kept.as_ref().and_then(|kept| kept.old.as_deref());
+        let kept = kept.filter(|kept| last != Some(*kept));
+        last.into_iter().chain(kept).collect()
     }
 }
 
-/// The table of `cohort lab list`.
+/// The table of `cohort lab list`, and below it each note with the experiments that it is about.
 pub fn list(rows: &[Row]) -> String {
     let mut shown = table();
-    shown.set_header(["experiment", "what", "last run"]);
+    shown.set_header(["experiment", "what", "aims met", "run"]);
+    let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows {
-        shown.add_row([row.name.clone(), row.title.clone(), row.runs()]);
+        let (aims, run) = row.cells();
+        shown.add_row([row.name.clone(), row.title.clone(), aims, run]);
+        for note in row.notes() {
+            notes.entry(note).or_default().push(&row.name);
+        }
     }
-    shown.to_string()
+    // Experiments, numbers and dates stay whole: what an experiment is about may take more lines.
+    for column in [0, 2, 3] {
+        let column = shown.column_mut(column).expect("the heading has it");
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    let mut text = shown.to_string();
+    for (note, names) in notes {
+        text.push_str(&format!("\n{note}: {}", names.join(", ")));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -155,13 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn no_table_is_wider_than_a_hundred_columns() {
-        let long = "word ".repeat(60);
-        let last = Last::Unreadable(long.clone());
-        let mut row = Row::new(long.clone(), &long, last);
-        row.kept = Some(outcome(&long));
-        let text = list(&[row]);
+    fn the_list_has_a_line_per_experiment_and_no_rules_between_them() {
+        let title = "word ".repeat(30);
+        let mut rows = ["one", "two"].map(|name| Row::new(name.into(), &title, Last::Never));
+        rows[1].kept = Some(Outcome {
+            old: Some("old: kernel changed since".into()),
+            ..outcome("2026-01-01 00:00:00 UTC")
+        });
+        let text = list(&rows);
+        // No terminal reads a test's output, so that the width is the one without a terminal.
         assert!(text.lines().all(|line| line.chars().count() <= 100));
+        let rules = text.lines().filter(|line| line.contains("──"));
+        assert_eq!(rules.count(), 2, "{text}");
+        assert!(text.contains(" 1 of 2     2026-01-01, old, kept"), "{text}");
+        assert!(text.ends_with("\nold: kernel changed since: two"), "{text}");
     }
 
     #[test]
@@ -169,23 +210,18 @@ mod tests {
         let cell = |last, kept: Option<&str>| {
             let mut row = Row::new("demo".into(), "Demo", last);
             row.kept = kept.map(outcome);
-            row.runs()
+            row.cells().1
         };
         let ran = || Last::Ran(outcome("today"));
         assert_eq!(cell(Last::Never, None), "never");
-        assert_eq!(cell(ran(), None), "1 of 2 aims met, today");
-        assert_eq!(cell(ran(), Some("today")), "1 of 2 aims met, today, kept");
+        assert_eq!(cell(ran(), None), "today");
+        assert_eq!(cell(ran(), Some("today")), "today, kept");
+        assert_eq!(cell(ran(), Some("before")), "today\nbefore, kept");
+        assert_eq!(cell(Last::Never, Some("before")), "before, kept");
+        let unreadable = Last::Unreadable("cannot read it".into());
         assert_eq!(
-            cell(ran(), Some("before")),
-            "1 of 2 aims met, today\nkept: 1 of 2 aims met, before"
-        );
-        assert_eq!(
-            cell(Last::Never, Some("before")),
-            "kept: 1 of 2 aims met, before"
-        );
-        assert_eq!(
-            cell(Last::Unreadable("cannot read it".into()), Some("before")),
-            "cannot read it\nkept: 1 of 2 aims met, before"
+            cell(unreadable, Some("before")),
+            "cannot be read\nbefore, kept"
         );
     }
 }
