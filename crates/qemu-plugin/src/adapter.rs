@@ -159,6 +159,9 @@ unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
             let left = 0x1000 - ((*block).vaddr as u32 & 0xfff);
             (*block).size = ((*block).size + size as u32).min(left);
             watch_event(insn, vaddr, size);
+            if !session().wants_accesses() {
+                continue;
+            }
             ffi::qemu_plugin_register_vcpu_mem_cb(
                 insn,
                 on_access,

@@ -17,6 +17,8 @@ pub struct Args {
     pub kernel: Option<PathBuf>,
     /// Record a trace here.
     pub record: Option<PathBuf>,
+    /// Profile the kernel's functions into this file, and do nothing else.
+    pub profile: Option<PathBuf>,
     /// What the trace is of, in words.
     pub about: String,
     /// Compare every translation with QEMU's.
@@ -44,17 +46,24 @@ impl Args {
                 "out" => parsed.out = Some(value.into()),
                 "kernel" => parsed.kernel = Some(value.into()),
                 "record" => parsed.record = Some(value.into()),
+                "profile" => parsed.profile = Some(value.into()),
                 "about" => parsed.about = value.to_string(),
                 "check" => parsed.check = switch()?,
                 "whole" => parsed.whole = switch()?,
                 _ => bail!(
                     "unknown argument `{name}`; the arguments are ram, model, out, kernel, record, \
-                     about, check and whole"
+                     profile, about, check and whole"
                 ),
             }
         }
         if parsed.ram.is_empty() {
             bail!("`ram=FILE` is missing: the file of the guest's memory");
+        }
+        if parsed.profile.is_some() && parsed.kernel.is_none() {
+            bail!("`profile` needs `kernel=VMLINUX`, which has the functions' names");
+        }
+        if parsed.profile.is_some() && (parsed.model.is_some() || parsed.record.is_some()) {
+            bail!("`profile` excludes `model` and `record`");
         }
         Ok(parsed)
     }
@@ -83,6 +92,11 @@ mod tests {
             (vec!["ram=x", "check=yes"], "`yes`"),
             (vec!["ram=x", "check"], "NAME=VALUE"),
             (vec!["check=on"], "`ram=FILE`"),
+            (vec!["ram=x", "profile=p"], "`kernel=VMLINUX`"),
+            (
+                vec!["ram=x", "kernel=k", "model=m", "profile=p"],
+                "excludes",
+            ),
         ] {
             let error = Args::parse(args).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

@@ -17,6 +17,9 @@ pub struct Block {
     pub instructions: u32,
     /// True if the address is in the kernel's half.
     pub kernel: bool,
+    /// The number of the kernel function that it is part of, and whether it is the function's
+    /// first; used by a profile only.
+    pub function: (u32, bool),
     /// The address space (`Core::space`) in which `vaddr` has been checked. QEMU translates a
     /// physical page once and runs it wherever it is mapped (CF_PCREL), so another process may have
     /// the same code at another address.

@@ -15,6 +15,8 @@ mod kernel;
 mod mark;
 mod output;
 mod processes;
+mod profile;
 mod ram;
 mod regions;
 mod session;
+mod symbols;

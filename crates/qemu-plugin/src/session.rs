@@ -7,6 +7,7 @@ mod events;
 mod tests;
 
 use crate::api::{CurrentCpu, Registers};
+use crate::arch::op::Op;
 use crate::arch::{Arch, Cpu};
 use crate::args::Args;
 use crate::block::{Block, Event};
@@ -16,6 +17,7 @@ use crate::engine::Engine;
 use crate::kernel::Kernel;
 use crate::output::Output;
 use crate::processes::Processes;
+use crate::profile::Profiler;
 use crate::ram::Ram;
 use crate::regions::Regions;
 use anyhow::{Context as _, Result};
@@ -31,6 +33,7 @@ pub struct Session {
     ram: Option<Ram>,
     engine: Engine,
     checker: Option<Checker>,
+    profiler: Option<Profiler>,
     processes: Processes,
     regions: Regions,
     /// The instruction at which the next census is due.
@@ -45,6 +48,13 @@ impl Session {
         let kernel = args.kernel.as_deref();
         let kernel = kernel.map(|path| Kernel::read(path, arch)).transpose()?;
         let engine = Engine::prepare(&args, arch, vcpus)?;
+        let profiler = match (&args.profile, &args.kernel) {
+            (Some(file), Some(vmlinux)) => {
+                let file = file.clone();
+                Some(Profiler::new(vmlinux, file, arch.kernel, vcpus)?)
+            }
+            _ => None,
+        };
         Ok(Session {
             active: args.whole,
             output: Output::new(args.model.as_deref(), vcpus),
@@ -56,6 +66,7 @@ impl Session {
             ram: None,
             engine,
             checker: None,
+            profiler,
             processes: Processes::default(),
             regions: Regions::default(),
             census: u64::MAX,
@@ -88,6 +99,11 @@ impl Session {
         self.current.as_mut().map_or(0, CurrentCpu::index)
     }
 
+    /// True if loads and stores are of interest.
+    pub fn wants_accesses(&self) -> bool {
+        self.profiler.is_none()
+    }
+
     /// True if accesses are to be reported.
     #[inline(always)]
     pub fn active(&self) -> bool {
@@ -96,18 +112,28 @@ impl Session {
 
     /// A new part of a block that begins at `vaddr`, at the host address `host`.
     pub fn block(&self, vaddr: u64, host: usize) -> Block {
+        let kernel = vaddr >= self.arch.kernel;
+        let function = match &self.profiler {
+            Some(profiler) if kernel => profiler.function(vaddr),
+            _ => (0, false),
+        };
         Block {
+            function,
             vaddr,
             paddr: self.ram.and_then(|ram| ram.physical(host)),
             size: 0,
             instructions: 0,
-            kernel: vaddr >= self.arch.kernel,
+            kernel,
             space: u64::MAX,
         }
     }
 
     /// Why to watch an instruction; None if there is no reason.
     pub fn event(&self, vaddr: u64, bytes: &[u8]) -> Option<Event> {
+        if self.profiler.is_some() {
+            let op = (self.arch.decode)(bytes);
+            return op.filter(|op| matches!(op, Op::Mark(_))).map(Event::Op);
+        }
         match self.kernel.as_ref().and_then(|kernel| kernel.fault(vaddr)) {
             Some(entry) => Some(Event::PageFault(entry)),
             None => (self.arch.decode)(bytes).map(Event::Op),
@@ -118,6 +144,10 @@ impl Session {
     #[inline(always)]
     pub fn fetch(&mut self, block: &mut Block) {
         self.output.instructions += u64::from(block.instructions);
+        if self.profiler.is_some() {
+            self.profile(block);
+            return;
+        }
         if !self.active {
             return;
         }
@@ -148,6 +178,19 @@ impl Session {
                 block.paddr,
                 block.size,
             );
+        }
+    }
+
+    fn profile(&mut self, block: &Block) {
+        let vcpu = self.vcpu_now();
+        let (Some(profiler), Some(cpu)) = (&mut self.profiler, &self.cpu) else {
+            return;
+        };
+        if block.kernel {
+            let stack = || cpu.named(self.arch.stack);
+            profiler.kernel(vcpu, block.function, block.instructions, stack);
+        } else {
+            profiler.user(vcpu, block.instructions);
         }
     }
 
@@ -277,6 +320,9 @@ impl Session {
         self.output.report = self.engine.report();
         let model = self.engine.checked();
         self.engine.finish()?;
+        if let Some(profiler) = &mut self.profiler {
+            profiler.finish()?;
+        }
         self.output.processes = self.processes.list();
         if let Some(checker) = &self.checker {
             for complaint in checker.complaints().iter().chain(&model.1) {

@@ -127,6 +127,14 @@ impl Session {
 
     fn mark(&mut self, vcpu: usize, mark: Mark, argument: u64) {
         use translation::Mark as Told;
+        if let Some(profiler) = &mut self.profiler {
+            match mark {
+                Mark::Step => profiler.step(argument),
+                Mark::Start => profiler.start(),
+                Mark::Stop => profiler.stop(),
+                _ => {}
+            }
+        }
         match mark {
             Mark::Warm => self.activate(),
             Mark::Step => self.regions.step(argument),
