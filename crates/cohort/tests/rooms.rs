@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "lab::kernel",
     "lab::guest",
     "lab::experiment",
+    "lab::profile",
     "lab::trace",
     "lab::check",
     "lab::cli",

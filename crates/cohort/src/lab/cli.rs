@@ -12,6 +12,7 @@ use super::experiment::{
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
 use super::kernel::build::{self, Config};
+use super::profile;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
@@ -125,6 +126,9 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         runs: Option<u32>,
     },
+    /// Count the instructions of an experiment by kernel function: a table, JSON and a page with
+    /// flame graphs, variants side by side.
+    Profile(profile::Options),
     /// Record the memory accesses of an experiment's guests, to replay under any model.
     Record(bench::RecordArgs),
     /// Replay a trace under a model and print its counters as JSON.
@@ -233,6 +237,15 @@ pub fn main(args: Args) -> Result<ExitCode> {
         } => {
             let under = experiment::Under { model, check, runs };
             run(&lab, &experiments, &under, keep)?;
+        }
+        Command::Profile(options) => {
+            let papers = papers::Papers::of(&lab)?;
+            let experiment = definition::load(&lab, &options.experiment, &papers)?;
+            let written = profile::profile(&lab, experiment, &options)?;
+            output::print(written.text)?;
+            for file in written.files {
+                eprintln!("{}", file.display());
+            }
         }
         Command::Record(args) => {
             for trace in bench::record(&lab, &args)? {

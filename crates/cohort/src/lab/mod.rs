@@ -11,6 +11,7 @@ mod experiment;
 mod guest;
 mod host;
 mod kernel;
+mod profile;
 mod trace;
 
 pub use cli::{Args, main};

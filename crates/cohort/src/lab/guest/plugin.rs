@@ -16,6 +16,8 @@ use std::process::Command;
 const PLUGIN: &str = "libcohort_qemu.so";
 /// The names of metrics from the model begin with this.
 pub const PREFIX: &str = "model-";
+/// The file of a profile.
+pub const PROFILE: &str = "profile.json";
 /// Files here are in memory.
 const SHM: &str = "/dev/shm";
 /// Guest seconds for a mark.
@@ -58,6 +60,9 @@ pub enum Task {
     Model(String),
     /// They are recorded in this file.
     Record(PathBuf),
+    /// They are of no interest: the kernel's functions are profiled, into [`PROFILE`] in the run's
+    /// directory.
+    Profile,
 }
 
 /// Refuses what no guest could run: a model that cannot be used, or a missing plugin. Call this
@@ -109,7 +114,7 @@ impl Plugin {
             other => other,
         };
         let written = match &task {
-            Task::Count => Path::new(""),
+            Task::Count | Task::Profile => Path::new(""),
             Task::Model(model) => Path::new(model),
             Task::Record(file) => file,
         };
@@ -156,6 +161,9 @@ impl Plugin {
             Task::Count => {}
             Task::Model(model) => text.push_str(&format!(",model={model}")),
             Task::Record(file) => text.push_str(&format!(",record={}", file.display())),
+            Task::Profile => {
+                text.push_str(&format!(",profile={}", dir.join(PROFILE).display()));
+            }
         }
         if !self.about.is_empty() {
             // QEMU takes a single one for the end of the value.
