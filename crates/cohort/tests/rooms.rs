@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "lab::profile",
     "lab::trace",
     "lab::check",
+    "lab::send",
     "lab::cli",
 ];
 /// Pairs that must not import each other though the order would allow one direction.

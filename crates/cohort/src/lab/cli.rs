@@ -13,6 +13,7 @@ use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
 use super::kernel::build::{self, Config};
 use super::profile;
+use super::send;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
@@ -97,6 +98,9 @@ enum Command {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Write the patches that would be sent, in series with cover letters, and check that git takes
+    /// them.
+    Series(send::Options),
     /// Run every test, stage by stage, and print a table of their times: what `make test` runs.
     Stages {
         /// Run all cases and hours of load: what `make test-long` runs.
@@ -218,6 +222,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
             if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        Command::Series(options) => {
+            let tally = send::series(&lab, &options)?;
+            say!("{tally}")?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::Stages { long } => {
             if !stages::run(&lab, long)? {

@@ -12,6 +12,7 @@ mod guest;
 mod host;
 mod kernel;
 mod profile;
+mod send;
 mod trace;
 
 pub use cli::{Args, main};

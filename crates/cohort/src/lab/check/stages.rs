@@ -143,6 +143,21 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "fuzz", "--minutes", "60"],
         made_from: GUEST,
     },
+    // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
+    Stage {
+        name: "series",
+        counts: Counts::Tally,
+        command: &[
+            "cohort",
+            "lab",
+            "series",
+            "out/sent",
+            "--checkpatch",
+            "--build",
+            "series",
+        ],
+        made_from: GUEST,
+    },
     Stage {
         name: "Debian's kernels: set-up",
         counts: Counts::Status,

@@ -175,7 +175,12 @@ pub fn cohort(lab: &Lab, version: &str) -> Result<usize> {
 }
 
 /// Builds the changed files in `staging` and returns their paths in the tree.
-fn stage(lab: &Lab, pristine: &Path, staging: &Path, version: &str) -> Result<BTreeSet<String>> {
+pub fn stage(
+    lab: &Lab,
+    pristine: &Path,
+    staging: &Path,
+    version: &str,
+) -> Result<BTreeSet<String>> {
     files::make_dir(staging)?;
     let mut ours = BTreeSet::new();
     for patch in series::read_series(&lab.path("kernel/hooks"))? {

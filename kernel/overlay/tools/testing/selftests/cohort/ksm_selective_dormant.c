@@ -619,8 +619,8 @@ static const struct test_case cases[] = {
 	{ "Does the freezer make processes dormant?", test_freezer, 0, .guards = KSM_SELECTIVE },
 	{ "Are processes dormant that were frozen before?", test_freezer, 1,
 	  .guards = KSM_SELECTIVE },
-	{ "Does memory.ksm_dormant make the processes of a cgroup dormant?", test_cgroup, .guards
-	  = KSM_SELECTIVE },
+	{ "Does memory.ksm_dormant make the processes of a cgroup dormant?", test_cgroup,
+	  .guards = KSM_SELECTIVE },
 	{ "Does memory.ksm_dormant reach the cgroups below?", test_cgroup_below,
 	  .guards = KSM_SELECTIVE },
 	{ "Does a high oom_score_adj make processes dormant?", test_oom, .guards = KSM_SELECTIVE },

@@ -382,8 +382,8 @@ static const struct test_case cases[] = {
 	{ "Does a full scan on demand learn?", test_learn, .guards = KSM_SELECTIVE },
 	{ "Are regions made after the fork left out?", test_new_regions, 0,
 	  .guards = KSM_SELECTIVE },
-	{ "Are regions made after the fork scanned when asked for?", test_new_regions, 1, .guards
-	  = KSM_SELECTIVE },
+	{ "Are regions made after the fork scanned when asked for?", test_new_regions, 1,
+	  .guards = KSM_SELECTIVE },
 	{ "Are profiles bounded?", test_bound, .guards = KSM_SELECTIVE },
 	{ "Do zero pages merge in the one scan?", test_zero_pages, .guards = KSM_SELECTIVE },
 	{ "Can ksmd's priority be set?", test_nice, .guards = KSM_SELECTIVE },

@@ -505,7 +505,7 @@ int main(int argc, char **argv)
 						continue;
 					/* the largest order takes most of the time */
 					if (quick && (order == 2 || policies[p] == WAIT + COPY ||
-							  (order == pmd_order() && policies[p])))
+						      (order == pmd_order() && policies[p])))
 						continue;
 					if (asprintf(&desc, "%s: %s, order %d%s",
 						     operations[op].name, where_names[where],

@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort lab series`: the patches that would be sent, in series, and what a maintainer would ask
+//! of them first: do they apply, does checkpatch like them, does each build?
+
+mod plan;
+
+use super::check::tally::Tally;
+use crate::lab::Lab;
+use crate::lab::experiment::kept;
+use crate::lab::host::files;
+use crate::lab::host::process::{output, run_logged};
+use crate::lab::kernel::build::{self, Config};
+use crate::lab::kernel::{series, source};
+use crate::output::say;
+use crate::show;
+use anyhow::{Context, Result, bail};
+use plan::{Patch, Plan, Series};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The width to which a text is wrapped.
+const WIDTH: usize = 72;
+/// A paragraph with a longer line is wrapped again: checkpatch allows no more.
+const WIDEST: usize = 75;
+/// What checkpatch says of every new file, and only a maintainer can answer.
+const IGNORED: &str = "FILE_PATH_CHANGES";
+/// Directories that are built after each patch: all that a hook touches, and all that includes
+/// what they declare.
+const BUILT: &[&str] = &[
+    "mm/",
+    "kernel/fork.o",
+    "kernel/sys.o",
+    "kernel/cred.o",
+    "kernel/nsproxy.o",
+    "kernel/events/",
+    "kernel/cgroup/",
+    "kernel/time/",
+    "fs/exec.o",
+    "fs/userfaultfd.o",
+    "fs/proc/",
+    "lib/maple_tree.o",
+    "arch/x86/mm/",
+    "arch/x86/entry/vdso/vma.o",
+];
+
+/// What to write and what to ask.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Where to write the patches, a directory per series; what the command wrote there before is
+    /// replaced.
+    pub dir: PathBuf,
+    /// Run `checkpatch --strict` on each patch.
+    #[arg(long)]
+    pub checkpatch: bool,
+    /// Build the changed directories of the kernel after each series, or after each patch.
+    #[arg(long, value_enum, value_name = "AFTER")]
+    pub build: Option<After>,
+}
+
+/// When to build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum After {
+    Series,
+    Patch,
+}
+
+/// A git repository with the files that some patch touches.
+struct Repository(PathBuf);
+
+impl Repository {
+    /// An empty one.
+    fn create(dir: &Path) -> Result<Self> {
+        files::remove(dir)?;
+        files::make_dir(dir)?;
+        let repository = Repository(dir.to_path_buf());
+        repository.git(&["init", "--quiet", "--initial-branch=series"])?;
+        Ok(repository)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut git = Command::new("git");
+        // Nothing of the user's own settings, hooks and attributes.
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            // The same sources give the same patches.
+            .env("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
+            .env("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
+            .env_remove("GIT_DIR")
+            .env_remove("GIT_WORK_TREE")
+            .env_remove("GIT_INDEX_FILE")
+            .args(["-c", "user.name=lab", "-c", "user.email=lab@localhost"])
+            .args(["-c", "core.autocrlf=false", "-c", "core.safecrlf=false"])
+            .args(["-c", "commit.gpgsign=false", "-c", "gc.auto=0"])
+            .arg("-C")
+            .arg(&self.0)
+            .args(arguments);
+        git
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String> {
+        output(&mut self.command(arguments))
+    }
+
+    fn commit(&self, message: &str, author: &str) -> Result<()> {
+        let file = self.0.join(".git/message");
+        files::write(&file, message.as_bytes())?;
+        self.git(&["add", "--all"])?;
+        self.git(&[
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--author",
+            author,
+            "--file",
+            &file.to_string_lossy(),
+        ])?;
+        Ok(())
+    }
+}
+
+/// Writes the series and asks what the options say; each answer is a test of the tally.
+pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
+    let plan = Plan::read(lab)?;
+    files::make_dir(&lab.out("series"))?;
+    let _lock = files::Lock::take(&lab.out("series.lock"), "another run of `lab series`")?;
+    let version = source::pristine(lab)?;
+    let written = write(lab, &plan, &version, &options.dir)?;
+    let mut tally = Tally::new();
+    let mut count = |name: String, wrong: Vec<String>| -> Result<()> {
+        say!("{} {name}", if wrong.is_empty() { "ok" } else { "not ok" })?;
+        match wrong.is_empty() {
+            true => tally.passed += 1,
+            false => {
+                for line in &wrong {
+                    say!("    {line}")?;
+                }
+                tally.fail(name, &wrong);
+            }
+        }
+        Ok(())
+    };
+    let applied = Repository::create(&lab.out("series/applied"))?;
+    baseline(lab, &plan, &applied, &version)?;
+    let mut builder = None;
+    for (series, patches) in plan.series.iter().zip(&written) {
+        for (number, patch) in patches.iter().enumerate() {
+            let name = patch.strip_prefix(&options.dir).unwrap_or(patch);
+            let name = name.display();
+            let mut am = applied.command(&["am", "--quiet", "--whitespace=error-all"]);
+            let wrong = failure(
+                am.arg(patch.canonicalize().context("a patch is gone")?),
+                lab,
+            )?;
+            let broken = !wrong.is_empty();
+            count(format!("{name}: git am takes it"), wrong)?;
+            if broken {
+                // What follows would fail for this one.
+                return Ok(tally);
+            }
+            if options.checkpatch {
+                count(
+                    format!("{name}: checkpatch --strict"),
+                    checkpatch(lab, &plan, patch)?,
+                )?;
+            }
+            let last = number + 1 == patches.len();
+            let due = match options.build {
+                None => false,
+                Some(After::Patch) => true,
+                Some(After::Series) => last,
+            };
+            if due {
+                let builder = match &mut builder {
+                    Some(builder) => builder,
+                    none => none.insert(Builder::new(lab)?),
+                };
+                let what = if last {
+                    &series.name
+                } else {
+                    &name.to_string()
+                };
+                count(format!("{what}: builds"), builder.build(lab, &applied)?)?;
+            }
+        }
+    }
+    let wrong = differences(lab, &applied, &version)?;
+    count("all series make the lab's kernel".into(), wrong)?;
+    Ok(tally)
+}
+
+/// Puts the files that hooks touch into a repository, as they are in the stock kernel.
+fn baseline(lab: &Lab, plan: &Plan, repository: &Repository, version: &str) -> Result<()> {
+    let pristine = lab.out("linux/pristine");
+    for patch in plan.series.iter().flat_map(|series| &series.patches) {
+        let Some(hook) = &patch.hook else { continue };
+        for touched in series::touched(&files::read(&plan::hook_path(lab, hook))?) {
+            let stock = pristine.join(&touched.path);
+            if stock.exists() {
+                copy(&stock, &repository.0.join(&touched.path))?;
+            }
+        }
+    }
+    repository.commit(&format!("Linux {version}\n"), "lab <lab@localhost>")
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(dir) = to.parent() {
+        files::make_dir(dir)?;
+    }
+    // With its mode: scripts are executable.
+    std::fs::copy(from, to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// Writes all series below `dir`; returns the patches of each, without cover letters.
+fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<PathBuf>>> {
+    let repository = Repository::create(&lab.out("series/made"))?;
+    baseline(lab, plan, &repository, version)?;
+    let author = author(lab)?;
+    let mut written = Vec::new();
+    for (number, series) in plan.series.iter().enumerate() {
+        let base = repository.git(&["rev-parse", "HEAD"])?;
+        for (at, patch) in series.patches.iter().enumerate() {
+            add(
+                lab,
+                plan,
+                (number, at),
+                patch,
+                &repository,
+                version,
+                &author,
+            )
+            .with_context(|| format!("in the series {}", series.name))?;
+        }
+        let to = dir.join(format!("{}-{}", number + 1, series.name));
+        files::remove(&to)?;
+        files::make_dir(&to)?;
+        let to = to.canonicalize().context("a directory is gone")?;
+        repository.git(&[
+            "format-patch",
+            "--quiet",
+            "--no-signature",
+            "--no-renames",
+            "--cover-letter",
+            &format!("--from={author}"),
+            "--output-directory",
+            &to.to_string_lossy(),
+            base.trim(),
+        ])?;
+        let mut patches = files::with_suffix(&to, ".patch")?;
+        let letter = patches.remove(0);
+        let text = files::read(&letter)?;
+        let cover = cover(lab, plan, number, series, version)?;
+        let text = text
+            .replacen("*** SUBJECT HERE ***", &series.title, 1)
+            .replacen("*** BLURB HERE ***", cover.trim_end(), 1);
+        files::write(&letter, text.as_bytes())?;
+        written.push(patches);
+    }
+    Ok(written)
+}
+
+/// Adds one patch to the repository, as a commit.
+fn add(
+    lab: &Lab,
+    plan: &Plan,
+    (series, at): (usize, usize),
+    patch: &Patch,
+    repository: &Repository,
+    version: &str,
+    author: &str,
+) -> Result<()> {
+    let mut message = None;
+    if let Some(hook) = &patch.hook {
+        let path = plan::hook_path(lab, hook);
+        series::apply(&path, &repository.0, version)?;
+        message = Some(message_of(&files::read(&path)?).with_context(|| {
+            format!(
+                "{} has no line `Subject:` before a line `---`",
+                path.display()
+            )
+        })?);
+    }
+    let overlay = lab.path("kernel/overlay");
+    for file in plan.files(series, at) {
+        copy(&overlay.join(file), &repository.0.join(file))?;
+    }
+    for early in &patch.early {
+        let content = early.content(lab, &overlay)?;
+        files::write(&repository.0.join(&early.file), content.as_bytes())?;
+    }
+    let message = match (message, &patch.subject, &patch.why) {
+        (Some(message), _, _) => message,
+        (None, Some(subject), Some(why)) => {
+            let why: Vec<String> = why.trim().split("\n\n").map(wrap).collect();
+            let why = why.join("\n\n");
+            format!("{subject}\n\n{why}\n\nSigned-off-by: {author}\n")
+        }
+        _ => bail!("a patch without a message"),
+    };
+    repository.commit(&message, author)
+}
+
+/// Who signs: the author of the first hook.
+fn author(lab: &Lab) -> Result<String> {
+    let hooks = series::read_series(&lab.path("kernel/hooks"))?;
+    let first = hooks.first().context("kernel/hooks/series is empty")?;
+    let text = files::read(first)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("From: "));
+    let author = line.with_context(|| format!("{} has no line `From:`", first.display()))?;
+    Ok(author.trim().to_string())
+}
+
+/// Subject and text of a patch file, as a commit message.
+fn message_of(patch: &str) -> Option<String> {
+    let (head, _) = patch.split_once("\n---\n")?;
+    let subject = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Subject: "))?;
+    let (_, body) = head.split_once("\n\n")?;
+    // Lists and examples begin with something else than a letter.
+    let paragraph = |text: &str| match text.lines().any(|line| line.len() > WIDEST) {
+        true if text
+            .lines()
+            .all(|line| line.starts_with(char::is_alphanumeric)) =>
+        {
+            wrap(text)
+        }
+        _ => text.to_string(),
+    };
+    let body: Vec<String> = body.trim().split("\n\n").map(paragraph).collect();
+    Some(format!("{subject}\n\n{}\n", body.join("\n\n")))
+}
+
+/// The text of a cover letter: the document's introduction, what the plan says, the results.
+fn cover(lab: &Lab, plan: &Plan, number: usize, series: &Series, version: &str) -> Result<String> {
+    let mut text = String::new();
+    if let Some(doc) = &series.doc {
+        let doc = files::read(&lab.path("kernel/overlay").join(doc))?;
+        text.push_str(&format!("{}\n\n", introduction(&doc)));
+    }
+    for paragraph in series.cover.trim().split("\n\n") {
+        text.push_str(&format!("{}\n\n", wrap(paragraph)));
+    }
+    let base = match number {
+        0 => format!("This is based on Linux {version}."),
+        _ => format!(
+            "This is based on Linux {version} with the series before it, the last of which is \
+             \"{}\".",
+            plan.series[number - 1].title
+        ),
+    };
+    text.push_str(&format!("{}\n\n", wrap(&base)));
+    text.push_str(&results(lab, &series.experiments)?);
+    Ok(text)
+}
+
+/// The first section of a document, without its title.
+fn introduction(rst: &str) -> String {
+    let lines: Vec<&str> = rst.lines().collect();
+    let is_rule = |line: &&str| line.len() > 2 && line.chars().all(|c| "=-~".contains(c));
+    let rules: Vec<usize> = (0..lines.len()).filter(|&at| is_rule(&lines[at])).collect();
+    // A title may have a rule above it too.
+    let first = match rules[..] {
+        [above, below, ..] if below == above + 2 => below,
+        [below, ..] => below,
+        [] => return wrap(rst.trim()),
+    };
+    let end = rules
+        .iter()
+        .find(|&&at| at > first)
+        .map_or(lines.len(), |&at| at - 1);
+    lines[first + 1..end].join("\n").trim().replace("``", "")
+}
+
+/// A table of the kept results of these experiments.
+fn results(lab: &Lab, experiments: &[String]) -> Result<String> {
+    let mut text = String::new();
+    let all = kept::all(lab)?;
+    for name in experiments {
+        let kept = all
+            .iter()
+            .find(|kept| kept.experiment == *name && kept.model.is_none());
+        let Some(kept) = kept else {
+            bail!("no result of {name} is kept, which a cover letter is to quote");
+        };
+        let day = kept.date.split(' ').next().unwrap_or_default();
+        text.push_str(&format!("Measured by the experiment {name} ({day}):\n\n"));
+        for check in &kept.checks {
+            let measured = format!("{} {}", show::maybe(check.measured), check.unit);
+            text.push_str(&format!("  {:<54} {}\n", check.name, measured.trim()));
+        }
+        text.push('\n');
+    }
+    if !text.is_empty() {
+        text.push_str(&wrap(
+            "The guests run under QEMU's emulation, counting instructions; no figure is a time on \
+             hardware.",
+        ));
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn wrap(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+/// What a command that failed said; nothing if it did not fail.
+fn failure(command: &mut Command, lab: &Lab) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    let status = run_logged(command, &lab.log("series"), |event| {
+        if let crate::lab::host::process::Event::Line(line) = event {
+            lines.push(line.to_string());
+        }
+    })?;
+    if status.success() {
+        return Ok(Vec::new());
+    }
+    let last = lines.len().saturating_sub(20);
+    let mut said = lines.split_off(last);
+    said.push(status.to_string());
+    Ok(said)
+}
+
+/// What `checkpatch --strict` has against a patch.
+fn checkpatch(lab: &Lab, plan: &Plan, patch: &Path) -> Result<Vec<String>> {
+    let tree = lab.out("linux/pristine");
+    let mut command = Command::new("perl");
+    command
+        .arg(tree.join("scripts/checkpatch.pl"))
+        .args(["--strict", "--terse", "--no-summary", "--quiet"])
+        .arg(format!("--ignore={IGNORED}"))
+        .arg("--root")
+        .arg(&tree)
+        .arg(patch.canonicalize().context("a patch is gone")?);
+    // It runs a program that wants a library of Python's, and goes on without.
+    command.stderr(Stdio::null());
+    // It leaves a list of names in the working directory.
+    command.current_dir(lab.out("series"));
+    let output = command.output().context("cannot start perl")?;
+    if output.status.success() {
+        return Ok(Vec::new());
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Each line begins with the patch's own name.
+    let line = |line: &str| match line.split_once(".patch:") {
+        Some((_, rest)) => rest.to_string(),
+        None => line.to_string(),
+    };
+    Ok(said
+        .lines()
+        .map(line)
+        .filter(|line| !plan.accepts(&patch.to_string_lossy(), line))
+        .collect())
+}
+
+/// A kernel tree that gets one patch after the other.
+struct Builder {
+    tree: PathBuf,
+    out: PathBuf,
+}
+
+impl Builder {
+    /// A copy of the stock kernel.
+    fn new(lab: &Lab) -> Result<Self> {
+        let tree = lab.out("series/linux");
+        files::make_dir(&tree)?;
+        output(
+            Command::new("rsync")
+                .args(["--archive", "--checksum", "--delete"])
+                .arg(format!("{}/", lab.out("linux/pristine").display()))
+                .arg(format!("{}/", tree.display())),
+        )?;
+        let out = lab.out("series/build");
+        files::make_dir(&out)?;
+        Ok(Builder { tree, out })
+    }
+
+    fn make(&self, lab: &Lab) -> Command {
+        let mut make = build::make(lab, Config::Bench);
+        // The last one counts.
+        make.arg("-C")
+            .arg(&self.tree)
+            .arg(format!("O={}", self.out.display()));
+        make
+    }
+
+    /// Builds what the repository holds now; returns why it does not build.
+    fn build(&self, lab: &Lab, repository: &Repository) -> Result<Vec<String>> {
+        let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
+        output(
+            Command::new("rsync")
+                .args(["--recursive", "--perms", "--checksum", "--exclude=/.git"])
+                .arg(format!("{}/", repository.0.display()))
+                .arg(format!("{}/", self.tree.display())),
+        )?;
+        // An option that is not there yet is passed over.
+        let all: String = build::fragments(lab, Config::Bench)?
+            .iter()
+            .map(|(_, text)| text.as_str())
+            .collect();
+        let wanted = self.out.join("lab.config");
+        files::write(&wanted, all.as_bytes())?;
+        let mut configure = self.make(lab);
+        let wrong = failure(
+            configure
+                .arg("allnoconfig")
+                .env("KCONFIG_ALLCONFIG", &wanted),
+            lab,
+        )?;
+        if !wrong.is_empty() {
+            return Ok(wrong);
+        }
+        failure(self.make(lab).arg("KCFLAGS=-Werror").args(BUILT), lab)
+    }
+}
+
+/// The files in which the applied series differ from the lab's kernel.
+fn differences(lab: &Lab, applied: &Repository, version: &str) -> Result<Vec<String>> {
+    let staging = lab.out("series/staging");
+    files::remove(&staging)?;
+    let ours = source::stage(lab, &lab.out("linux/pristine"), &staging, version)?;
+    let mut wrong = Vec::new();
+    for path in &ours {
+        let read = |dir: &Path| std::fs::read(dir.join(path)).ok();
+        if read(&staging) != read(&applied.0) {
+            wrong.push(format!("{path} differs"));
+        }
+    }
+    // Files of the series alone are tests for the stock kernel.
+    let listed = applied.git(&["ls-files"])?;
+    let stock = lab.out("linux/pristine");
+    let extra: BTreeSet<&str> = listed
+        .lines()
+        .filter(|path| !ours.contains(*path))
+        .filter(|path| {
+            let same =
+                std::fs::read(stock.join(path)).ok() == std::fs::read(applied.0.join(path)).ok();
+            !same && !path.starts_with("tools/testing/selftests/mm/")
+        })
+        .collect();
+    wrong.extend(
+        extra
+            .iter()
+            .map(|path| format!("{path} is not in the lab's kernel")),
+    );
+    files::remove(&staging)?;
+    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_all(lab: &Lab) -> Vec<Vec<PathBuf>> {
+        let plan = Plan::read(lab).unwrap();
+        write(lab, &plan, "6.12.7", &lab.out("sent")).unwrap()
+    }
+
+    #[test]
+    fn each_series_has_a_cover_letter_and_patches_that_git_takes() {
+        let (_dir, lab) = plan::tests::lab(plan::tests::PLAN);
+        let written = write_all(&lab);
+        assert_eq!(written.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+        let first = files::read(&written[0][0]).unwrap();
+        assert!(first.contains("From: A B <a@b.c>"), "{first}");
+        assert!(first.contains("Subject: [PATCH 1/1] mm: call"));
+        assert!(first.contains("+hook") && !first.contains("for later"));
+        let letters = files::with_suffix(&lab.out("sent/1-first"), ".patch").unwrap();
+        let letter = files::read(&letters[0]).unwrap();
+        assert!(letter.contains("[PATCH 0/1] mm: do it"), "{letter}");
+        assert!(letter.contains("What it is.\n\nSaid by hand.\n\nThis is based on Linux 6.12.7."));
+        assert!(!letter.contains("***"), "{letter}");
+
+        let plan = Plan::read(&lab).unwrap();
+        let applied = Repository::create(&lab.out("applied")).unwrap();
+        baseline(&lab, &plan, &applied, "6.12.7").unwrap();
+        for patch in written.iter().flatten() {
+            let mut am = applied.command(&["am", "--quiet"]);
+            assert_eq!(failure(am.arg(patch), &lab).unwrap(), [""; 0]);
+        }
+        assert_eq!(differences(&lab, &applied, "6.12.7").unwrap(), [""; 0]);
+        files::write(&applied.0.join("mm/cohort/core.c"), b"other\n").unwrap();
+        let wrong = differences(&lab, &applied, "6.12.7").unwrap();
+        assert_eq!(wrong, ["mm/cohort/core.c differs"]);
+    }
+
+    #[test]
+    fn the_same_sources_give_the_same_patches() {
+        let (_dir, lab) = plan::tests::lab(plan::tests::PLAN);
+        let read = |written: Vec<Vec<PathBuf>>| -> Vec<String> {
+            written
+                .iter()
+                .flatten()
+                .map(|path| files::read(path).unwrap())
+                .collect()
+        };
+        let first = read(write_all(&lab));
+        assert_eq!(first, read(write_all(&lab)));
+    }
+
+    #[test]
+    fn a_message_with_a_long_line_is_wrapped_and_a_list_is_not() {
+        let long = "word ".repeat(15) + "ends";
+        let patch = format!(
+            "From: A\nSubject: mm: s\n\n{long}\nafter it.\n\nShort.\nKept.\n\n- {long}\n\n\
+             Signed-off-by: {long}\n---\n+x\n"
+        );
+        let message = message_of(&patch).unwrap();
+        let list = format!("\n\n- {long}\n\nSigned-off-by: {long}\n");
+        let rest = message.strip_suffix(&list).unwrap();
+        assert!(rest.lines().all(|line| line.len() <= WIDTH), "{rest}");
+        assert!(rest.starts_with("mm: s\n\nword") && rest.contains("ends after it."));
+        assert!(rest.ends_with("\n\nShort.\nKept."));
+    }
+
+    #[test]
+    fn a_document_gives_its_first_section() {
+        let rst = ".. SPDX\n\n===\nTop\n===\n\nOne ``word``.\n\nTwo.\n\nNext\n====\nThree.\n";
+        assert_eq!(introduction(rst), "One word.\n\nTwo.");
+        assert_eq!(introduction("Top\n===\n\nOne.\n"), "One.");
+    }
+
+    #[test]
+    fn the_plan_of_this_repository_has_every_hook_and_every_file() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let lab = Lab::find(Some(root)).unwrap();
+        let plan = Plan::read(&lab).unwrap();
+        let overlay = lab.path("kernel/overlay");
+        for series in &plan.series {
+            for early in series.patches.iter().flat_map(|patch| &patch.early) {
+                early.content(&lab, &overlay).unwrap();
+            }
+            results(&lab, &series.experiments).unwrap();
+        }
+    }
+}
