@@ -321,13 +321,14 @@ fn message_of(patch: &str) -> Option<String> {
         .find_map(|line| line.strip_prefix("Subject: "))?;
     let (_, body) = head.split_once("\n\n")?;
     // Lists and examples begin with something else than a letter.
-    let paragraph = |text: &str| match text.lines().any(|line| line.len() > WIDEST) {
-        true if text
+    let plain = |text: &str| {
+        let letters = text
             .lines()
-            .all(|line| line.starts_with(char::is_alphanumeric)) =>
-        {
-            wrap(text)
-        }
+            .all(|line| line.starts_with(char::is_alphanumeric));
+        letters && !text.starts_with("Signed-off-by:")
+    };
+    let paragraph = |text: &str| match text.lines().any(|line| line.len() > WIDEST) {
+        true if plain(text) => wrap(text),
         _ => text.to_string(),
     };
     let body: Vec<String> = body.trim().split("\n\n").map(paragraph).collect();
