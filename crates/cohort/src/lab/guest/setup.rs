@@ -27,6 +27,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bison", "the kernel's configuration parser"),
     ("ccache", "a second build finds what the first compiled"),
     (
+        "chromium-headless-shell",
+        "a test looks with it whether the report's pages can be read",
+    ),
+    (
         "debian-archive-keyring",
         "the guest's packages are signed with these keys",
     ),
