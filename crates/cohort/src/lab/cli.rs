@@ -153,8 +153,9 @@ enum Command {
     BenchModel(bench::BenchArgs),
     /// List the experiments, their last and kept results, and which of these are old.
     List,
-    /// Write docs/results.md and the README's table from the kept results (results/*.json), and
-    /// out/report.html from the last runs.
+    /// Write docs/results.md and the README's picture from the kept results (results/*.json), and
+    /// pages with plots from the last runs: out/report.html. What has not run here is shown there by
+    /// its kept result.
     Report {
         /// Write nothing; fail if docs/results.md or the README differs from the kept results.
         #[arg(long)]

@@ -86,6 +86,21 @@ pub fn table() -> Table {
     table
 }
 
+/// A text as lines of at most `width` letters, broken between words; a longer word is a line.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
 /// A table of any content.
 pub fn plain(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let mut shown = table();

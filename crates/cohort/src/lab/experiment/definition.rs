@@ -2,6 +2,7 @@
 //! Experiments: one TOML file per table or figure of a paper, checked completely when it is read.
 
 use crate::lab::Lab;
+use crate::lab::experiment::compare::{PaperLine, Plot};
 use crate::lab::experiment::expr::Expr;
 use crate::lab::experiment::matrix;
 use crate::lab::experiment::papers::Papers;
@@ -141,6 +142,8 @@ pub struct Check {
     /// It stands for the experiment in the README.
     #[serde(default)]
     pub headline: bool,
+    /// How it stands in the summary's plots; without this it does not.
+    pub plot: Option<Plot>,
 }
 
 /// The paper's figure: by id, or itself.
@@ -234,6 +237,9 @@ pub struct Figure {
     pub x: Vec<X>,
     /// Columns, bars or lines.
     pub series: Vec<Series>,
+    /// What the paper says of its values, drawn as lines. They decide no figure.
+    #[serde(default)]
+    pub paper: Vec<PaperLine>,
 }
 
 /// A column, the bars of one colour, or a line.
@@ -365,6 +371,12 @@ impl Experiment {
                      and max",
                     figure.title
                 );
+            }
+            for line in &figure.paper {
+                line.validate(figure)
+                    .and_then(|expr| self.known(&expr, papers))
+                    .map_err(anyhow::Error::msg)
+                    .with_context(|| format!("the paper's value in `{}`", figure.title))?;
             }
             for x in &figure.x {
                 if figure.kind == Kind::Line && matches!(x, X::Text(_)) {

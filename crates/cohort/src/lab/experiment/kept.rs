@@ -81,6 +81,29 @@ pub fn processor(cpuinfo: &str) -> String {
 }
 
 impl Kept {
+    /// What is kept of results, with the model as the command line named it.
+    pub fn of(results: &Results) -> Self {
+        let kernels = results.kernels.iter().map(|kernel| Kernel {
+            config: kernel.config,
+            version: kernel.version.clone(),
+            change: kernel.change.as_deref().map(|change| short(change).into()),
+        });
+        Kept {
+            schema_version: SCHEMA_VERSION,
+            experiment: results.experiment.clone(),
+            model: results.model.clone(),
+            date: results.date.clone(),
+            seconds: results.seconds,
+            runs: results.runs.len() as u32,
+            kernels: kernels.collect(),
+            qemu: results.qemu.clone(),
+            machine: Machine::this(),
+            made_from: results.made_from.clone(),
+            checks: results.checks.clone(),
+            figures: results.figures.clone(),
+        }
+    }
+
     /// The experiment, and the model after an `@` if it ran under one.
     pub fn name(&self) -> String {
         title(&self.experiment, self.model.as_deref())
@@ -113,31 +136,10 @@ pub fn keep(lab: &Lab, results: &Results, experiment: &Experiment) -> Result<Pat
     if let Some(why) = refusal(results, experiment) {
         bail!("{name} is not kept: {why}");
     }
-    let kept = Kept {
-        schema_version: SCHEMA_VERSION,
-        experiment: results.experiment.clone(),
-        model: match &results.model {
-            Some(model) => Some(portable(lab, model)?),
-            None => None,
-        },
-        date: results.date.clone(),
-        seconds: results.seconds,
-        runs: results.runs.len() as u32,
-        kernels: results
-            .kernels
-            .iter()
-            .map(|kernel| Kernel {
-                config: kernel.config,
-                version: kernel.version.clone(),
-                change: kernel.change.as_deref().map(|change| short(change).into()),
-            })
-            .collect(),
-        qemu: results.qemu.clone(),
-        machine: Machine::this(),
-        made_from: results.made_from.clone(),
-        checks: results.checks.clone(),
-        figures: results.figures.clone(),
-    };
+    let mut kept = Kept::of(results);
+    if let Some(model) = &results.model {
+        kept.model = Some(portable(lab, model)?);
+    }
     let mut value = serde_json::to_value(&kept).context("JSON cannot hold these results")?;
     round(&mut value);
     let mut text = String::new();

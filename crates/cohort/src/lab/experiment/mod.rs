@@ -2,13 +2,16 @@
 //! Experiments: their files, runs and results, and the report of them.
 
 pub mod code;
+pub mod compare;
 pub mod definition;
 pub mod expr;
 pub mod kept;
 pub mod made_from;
 mod matrix;
+mod page;
 pub mod papers;
 pub mod print;
 pub mod report;
 pub mod results;
 pub mod run;
+mod terms;

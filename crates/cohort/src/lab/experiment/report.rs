@@ -1,59 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All results as one page that needs no network; the kept ones as `docs/results.md` and as the
-//! README's table.
+//! Results to read: the kept ones as `docs/results.md` and as the README's picture, the last ones
+//! as pages.
 
-use super::print;
+use super::page;
 use crate::lab::Lab;
-use crate::lab::experiment::definition;
+use crate::lab::experiment::compare::Plot;
+use crate::lab::experiment::definition::{self, Experiment};
 use crate::lab::experiment::kept::{self, Kept};
 use crate::lab::experiment::papers::Papers;
-use crate::lab::experiment::results::{self, CheckResult, Results};
+use crate::lab::experiment::results::CheckResult;
 use crate::lab::host::files;
-use crate::show::{self, Kind};
+use crate::show::{self, Chart, FigureResult, Kind, Mark, SeriesResult, X};
 use anyhow::{Context, Result, bail};
-use askama::Template;
 use std::path::PathBuf;
-use std::time::SystemTime;
-
-#[derive(Template)]
-#[template(path = "report.html")]
-struct Page {
-    date: String,
-    met: usize,
-    total: usize,
-    sections: Vec<Section>,
-    missing: Vec<String>,
-}
-
-struct Section {
-    results: Results,
-    answer: String,
-    met: usize,
-    checks: Vec<Vec<String>>,
-    figures: Vec<Shown>,
-    failed: Vec<(String, String)>,
-    kernels: Vec<String>,
-    old: Option<String>,
-}
-
-struct Shown {
-    title: String,
-    svg: Option<String>,
-    heading: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
 
 /// Where the tables of all kept results are.
 const TABLES: &str = "docs/results.md";
-/// The README's table is between these lines.
+/// The headlines beside a stock kernel.
+const PICTURE: &str = "docs/pictures/results.svg";
+/// The README's picture is between these lines.
 const MARKS: [&str; 2] = ["<!-- results -->", "<!-- /results -->"];
-/// The most lines between the marks.
-const README_LINES: usize = 12;
 /// What to do when the generated files are out of date.
 const REMEDY: &str = "run `cohort lab report`";
 
-/// Writes `docs/results.md` and the README's table from what is kept, and `out/report.html` from the
-/// results of this checkout's own runs, if there are any. Returns what was written.
+/// Writes `docs/results.md` and the README's picture from what is kept, and `out/report.html` with
+/// its pages from the last results. Returns what was written.
 pub fn report(lab: &Lab) -> Result<Vec<PathBuf>> {
     let papers = Papers::of(lab)?;
     let mut written = Vec::new();
@@ -62,7 +33,7 @@ pub fn report(lab: &Lab) -> Result<Vec<PathBuf>> {
         files::write(&path, text.as_bytes())?;
         written.push(path);
     }
-    written.extend(page(lab, &papers)?);
+    written.extend(page::write(lab, &papers)?);
     Ok(written)
 }
 
@@ -83,135 +54,110 @@ pub fn check(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// `out/report.html`, if anything has run here.
-fn page(lab: &Lab, papers: &Papers) -> Result<Option<PathBuf>> {
-    let mut sections = Vec::new();
-    let mut missing = Vec::new();
-    for name in definition::names(lab)? {
-        // Those of another version of the lab have to be made again, as `cohort lab list` says.
-        let runs = results::last(lab, &name).unwrap_or_default();
-        if runs.is_empty() {
-            missing.push(name);
-        }
-        for results in runs {
-            let id = (results.experiment.as_str(), results.model.as_deref());
-            let old = kept::old(lab, papers, id, &results.made_from, results.change())?;
-            sections.push(section(results, old));
-        }
-    }
-    if sections.is_empty() {
-        return Ok(None);
-    }
-    let all = || sections.iter().flat_map(|section| &section.results.checks);
-    let page = Page {
-        date: results::utc(SystemTime::now()),
-        met: all().filter(|check| check.pass).count(),
-        total: all().count(),
-        missing,
-        sections,
-    };
-    let html = page.render().context("the report's template failed")?;
-    let file = lab.out("report.html");
-    files::write(&file, html.as_bytes())?;
-    Ok(Some(file))
-}
-
-fn section(results: Results, old: Option<String>) -> Section {
-    Section {
-        old,
-        answer: print::answer(&results),
-        met: results.checks.iter().filter(|check| check.pass).count(),
-        checks: results
-            .checks
-            .iter()
-            .map(|check| {
-                vec![
-                    check.name.clone(),
-                    check.unit.clone(),
-                    show::maybe(check.paper),
-                    match (&check.why, check.measured) {
-                        (Some(why), None) => why.clone(),
-                        (_, measured) => show::ranged(measured, check.range),
-                    },
-                    check.aim.clone(),
-                    if check.pass { "met" } else { "missed" }.into(),
-                ]
-            })
-            .collect(),
-        figures: results
-            .figures
-            .iter()
-            .map(|figure| {
-                let (heading, rows) = show::rows(figure);
-                Shown {
-                    title: figure.title.clone(),
-                    svg: show::svg(figure),
-                    heading,
-                    rows,
-                }
-            })
-            .collect(),
-        failed: results
-            .failed()
-            .map(|(name, why)| (name.into(), why.into()))
-            .collect(),
-        kernels: results
-            .kernels
-            .iter()
-            .map(|kernel| {
-                format!(
-                    "Linux {}; configuration {}; {}",
-                    kernel.describe(),
-                    crate::lab::host::hash::short(&kernel.config_hash),
-                    kernel.compiler
-                )
-            })
-            .collect(),
-        results,
-    }
-}
-
-/// A kept result with what the tables say beside it.
-struct Entry {
-    kept: Kept,
-    old: Option<String>,
-    /// The experiment's title and the name of its headline, if it is there still.
-    title: String,
-    headline: Option<String>,
+/// A result with what is said beside it.
+pub struct Entry {
+    pub kept: Kept,
+    pub old: Option<String>,
+    /// What it is a result of, if that is there still.
+    pub experiment: Option<Experiment>,
 }
 
 impl Entry {
+    pub fn of(lab: &Lab, papers: &Papers, kept: Kept) -> Result<Self> {
+        let id = (kept.experiment.as_str(), kept.model.as_deref());
+        let old = kept::old(lab, papers, id, &kept.made_from, kept.change())?;
+        let experiment = match definition::names(lab)?.contains(&kept.experiment) {
+            true => Some(definition::load(lab, &kept.experiment, papers)?),
+            false => None,
+        };
+        Ok(Entry {
+            kept,
+            old,
+            experiment,
+        })
+    }
+
     /// The checks to show: of a run under a model only the model's own.
-    fn checks(&self) -> impl Iterator<Item = &CheckResult> {
+    pub fn checks(&self) -> impl Iterator<Item = &CheckResult> {
         let all = self.kept.model.is_none();
         let checks = self.kept.checks.iter();
         checks.filter(move |check| all || check.of_model)
     }
+
+    /// The figures to show: a run under a model does not repeat those of `others` without one.
+    pub fn figures<'a>(&self, others: impl Iterator<Item = &'a Entry>) -> Vec<&FigureResult> {
+        let modelled = self.kept.model.is_some();
+        let plain = others.map(|entry| &entry.kept).filter(|other| {
+            modelled && other.experiment == self.kept.experiment && other.model.is_none()
+        });
+        let plain: Vec<_> = plain.flat_map(|kept| &kept.figures).collect();
+        let repeated = |figure: &&FigureResult| !plain.iter().any(|it| it.title == figure.title);
+        self.kept.figures.iter().filter(repeated).collect()
+    }
+
+    /// The check as the experiment's file has it.
+    fn defined(&self, check: &CheckResult) -> Option<&definition::Check> {
+        let checks = &self.experiment.as_ref()?.checks;
+        checks.iter().find(|defined| defined.name == check.name)
+    }
+
+    fn headline(&self, check: &CheckResult) -> bool {
+        self.defined(check).is_some_and(|defined| defined.headline)
+    }
+}
+
+/// What ours takes of what a stock kernel takes, of all checks in `entries` that say so, or of their
+/// headlines alone; none if there are none.
+pub fn beside_stock(entries: &[&Entry], headlines: bool) -> Option<(FigureResult, Vec<Mark>)> {
+    let checks = entries.iter().flat_map(|entry| {
+        let checks = entry.checks().filter(|it| !headlines || entry.headline(it));
+        checks.filter_map(|check| Some((*entry, check, entry.defined(check)?.plot.as_ref()?)))
+    });
+    let checks: Vec<(&Entry, &CheckResult, &Plot)> = checks.collect();
+    let mark = |(at, (_, check, plot)): (usize, &(&Entry, &CheckResult, &Plot))| {
+        Some(Mark {
+            label: "paper".into(),
+            series: 0,
+            at,
+            value: plot.of_stock.percent(check.paper?),
+        })
+    };
+    let marks = checks.iter().enumerate().filter_map(mark).collect();
+    let name = |(entry, _, plot): &(&Entry, &CheckResult, &Plot)| match entry.old {
+        Some(_) => X::Text(format!("{} (old)", plot.label)),
+        None => X::Text(plot.label.clone()),
+    };
+    let range = |(_, check, plot): &(&Entry, &CheckResult, &Plot)| {
+        let [one, other] = check.range?.map(|end| plot.of_stock.percent(end));
+        Some([one.min(other), one.max(other)])
+    };
+    let values = checks.iter().map(|(_, check, plot)| {
+        let measured = check.measured?;
+        Some(plot.of_stock.percent(measured))
+    });
+    let figure = FigureResult {
+        title: "What Cohort takes, where a stock kernel takes 100 %".into(),
+        kind: Kind::Bar,
+        x_label: String::new(),
+        y_label: "% of a stock kernel's; less is better".into(),
+        log: false,
+        x: checks.iter().map(name).collect(),
+        series: vec![SeriesResult {
+            label: "Cohort".into(),
+            unit: "%".into(),
+            values: values.collect(),
+            ranges: checks.iter().map(range).collect(),
+        }],
+    };
+    (!checks.is_empty()).then_some((figure, marks))
 }
 
 /// The generated files with what they are to hold.
 fn generated(lab: &Lab, papers: &Papers) -> Result<Vec<(&'static str, String)>> {
-    let mut entries = Vec::new();
+    let kept = kept::all(lab)?.into_iter();
+    let entries = kept.map(|kept| Entry::of(lab, papers, kept));
+    let entries = entries.collect::<Result<Vec<_>>>()?;
     let names = definition::names(lab)?;
-    for kept in kept::all(lab)? {
-        let id = (kept.experiment.as_str(), kept.model.as_deref());
-        let old = kept::old(lab, papers, id, &kept.made_from, kept.change())?;
-        let experiment = match names.contains(&kept.experiment) {
-            true => Some(definition::load(lab, &kept.experiment, papers)?),
-            false => None,
-        };
-        let headline = experiment.as_ref().and_then(|experiment| {
-            let check = experiment.checks.iter().find(|check| check.headline)?;
-            Some(check.name.clone())
-        });
-        let title = experiment.map(|experiment| experiment.title);
-        entries.push(Entry {
-            old,
-            title: title.unwrap_or_default(),
-            headline,
-            kept,
-        });
-    }
     let kept = |name: &String| entries.iter().any(|entry| entry.kept.experiment == *name);
     let missing: Vec<&str> = names
         .iter()
@@ -219,10 +165,20 @@ fn generated(lab: &Lab, papers: &Papers) -> Result<Vec<(&'static str, String)>> 
         .map(String::as_str)
         .collect();
     let readme = files::read(&lab.path("README.md"))?;
-    Ok(vec![
-        (TABLES, tables(&entries, &missing)),
-        ("README.md", with_block(&readme, &block(&entries)?)?),
-    ])
+    let mut generated = vec![(TABLES, tables(&entries, &missing))];
+    let all: Vec<&Entry> = entries.iter().collect();
+    let drawn = beside_stock(&all, true).and_then(|(figure, marks)| {
+        let chart = Chart {
+            figure: &figure,
+            marks: &marks,
+            behind: Some(("stock", 100.0)),
+        };
+        Some((PICTURE, chart.file()?))
+    });
+    let block = block(&entries, drawn.is_some());
+    generated.extend(drawn);
+    generated.push(("README.md", with_block(&readme, &block)?));
+    Ok(generated)
 }
 
 /// `docs/results.md`.
@@ -234,11 +190,16 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
          and the most of\nthe runs as `range`. A result is old when sources that decide its figures \
          have changed since.\n[lab.md](lab.md#results) says how to make it again.\n",
     );
+    text.push_str(&headlines(entries));
     for entry in entries {
         let kept = &entry.kept;
         text.push_str(&format!("\n## {}\n\n", kept.name()));
-        if !entry.title.is_empty() {
-            text.push_str(&format!("{}.\n\n", entry.title.trim_end_matches('.')));
+        if let Some(experiment) = &entry.experiment {
+            let end = match experiment.title.ends_with(['.', '?']) {
+                true => "",
+                false => ".",
+            };
+            text.push_str(&format!("{}{end}\n\n", experiment.title));
         }
         text.push_str(&format!("{}\n", facts(kept)));
         if let Some(old) = &entry.old {
@@ -273,21 +234,9 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
                 .collect();
             text.push_str(&format!("\n{}", markdown_table(&heading, &align, &rows)));
         }
-        for figure in &kept.figures {
-            let shown = entries.iter().any(|other| {
-                let plain = other.kept.experiment == kept.experiment && other.kept.model.is_none();
-                plain
-                    && other
-                        .kept
-                        .figures
-                        .iter()
-                        .any(|plain| plain.title == figure.title)
-            });
-            // A table of the run without a model is not repeated under one.
-            let repeated = kept.model.is_some() && shown;
-            if repeated || !matches!(figure.kind, Kind::Table | Kind::Box) {
-                continue;
-            }
+        let words = [Kind::Table, Kind::Box];
+        let figures = entry.figures(entries.iter()).into_iter();
+        for figure in figures.filter(|figure| words.contains(&figure.kind)) {
             let (heading, rows) = show::rows(figure);
             let mut align = vec!["---:"; heading.len()];
             align[0] = "---";
@@ -305,7 +254,7 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
 }
 
 /// What ran when and where, in one sentence.
-fn facts(kept: &Kept) -> String {
+pub fn facts(kept: &Kept) -> String {
     let kernels: Vec<String> = kept
         .kernels
         .iter()
@@ -332,7 +281,7 @@ fn facts(kept: &Kept) -> String {
     )
 }
 
-fn verdict(check: &CheckResult) -> &'static str {
+pub fn verdict(check: &CheckResult) -> &'static str {
     match (check.measured, check.pass) {
         (None, _) => "not measured",
         (_, true) => "met",
@@ -340,12 +289,11 @@ fn verdict(check: &CheckResult) -> &'static str {
     }
 }
 
-/// The README's table: the headline of each experiment that has one.
-fn block(entries: &[Entry]) -> Result<String> {
+/// The headline of each experiment that has one, as a table.
+fn headlines(entries: &[Entry]) -> String {
     let mut rows = Vec::new();
     for entry in entries {
-        let headline = entry.headline.as_ref();
-        let Some(check) = entry.checks().find(|check| Some(&check.name) == headline) else {
+        let Some(check) = entry.checks().find(|check| entry.headline(check)) else {
             continue;
         };
         let with_unit = |value: Option<f64>| match value {
@@ -359,7 +307,7 @@ fn block(entries: &[Entry]) -> Result<String> {
             .collect();
         let old = if entry.old.is_some() { ", old" } else { "" };
         rows.push(vec![
-            format!("[{name}]({TABLES}#{anchor})"),
+            format!("[{name}](#{anchor})"),
             check.name.clone(),
             with_unit(check.paper).trim().into(),
             with_unit(check.measured).trim().into(),
@@ -367,32 +315,33 @@ fn block(entries: &[Entry]) -> Result<String> {
             format!("{}{old}", verdict(check)),
         ]);
     }
-    let checks = || entries.iter().flat_map(Entry::checks);
-    let sentence = match entries.len() {
-        0 => "No results are kept yet: `cohort lab run NAME --keep` makes one.\n".into(),
-        results => format!(
-            "{} of {} aims are met in {results} results, {} of them old: [all tables]({TABLES}).\n",
-            checks().filter(|check| check.pass).count(),
-            checks().count(),
-            entries.iter().filter(|entry| entry.old.is_some()).count(),
-        ),
-    };
     if rows.is_empty() {
-        return Ok(sentence);
+        return String::new();
     }
     let heading = ["experiment", "figure", "paper", "measured", "aim", ""].map(String::from);
     let align = ["---", "---", "---:", "---:", "---", "---"];
-    let text = format!("{}\n{sentence}", markdown_table(&heading, &align, &rows));
-    let lines = text.lines().count();
-    if lines > README_LINES {
-        bail!(
-            "{} experiments have a `headline`, and the README's table has {README_LINES} lines: \
-             remove {} of them",
-            rows.len(),
-            lines - README_LINES
-        );
+    format!("\n{}", markdown_table(&heading, &align, &rows))
+}
+
+/// What stands in the README: the picture, if there is one, and how many aims are met.
+fn block(entries: &[Entry], picture: bool) -> String {
+    if entries.is_empty() {
+        return "No results are kept yet: `cohort lab run NAME --keep` makes one.\n".into();
     }
-    Ok(text)
+    let checks = || entries.iter().flat_map(Entry::checks);
+    let sentence = format!(
+        "{} of {} aims are met in {} results, {} of them old: [all tables]({TABLES}).\n",
+        checks().filter(|check| check.pass).count(),
+        checks().count(),
+        entries.len(),
+        entries.iter().filter(|entry| entry.old.is_some()).count(),
+    );
+    match picture {
+        true => {
+            format!("![What Cohort takes of what a stock kernel takes]({PICTURE})\n\n{sentence}")
+        }
+        false => sentence,
+    }
 }
 
 /// The README with another block between its marks.
@@ -431,7 +380,7 @@ pub mod tests {
     use crate::lab::experiment::definition::Guest;
     use crate::lab::experiment::made_from::MadeFrom;
     use crate::lab::experiment::made_from::tests::{edit, fake};
-    use crate::lab::experiment::results::{Run, SCHEMA_VERSION};
+    use crate::lab::experiment::results::{self, Results, Run, SCHEMA_VERSION};
     use crate::lab::kernel::build::Config;
     use crate::show::{FigureResult, SeriesResult, X};
 
@@ -517,27 +466,6 @@ pub mod tests {
     }
 
     #[test]
-    fn the_page_is_whole_and_asks_for_nothing_from_outside() {
-        let (_dir, lab) = checkout();
-        files::write(&lab.path("experiments/later.toml"), b"").unwrap();
-        assert_eq!(page(&lab, &Papers::default()).unwrap(), None);
-
-        let json = serde_json::to_string(&results()).unwrap();
-        files::write(&lab.out("results/demo.json"), json.as_bytes()).unwrap();
-        let html = page(&lab, &Papers::of(&lab).unwrap()).unwrap().unwrap();
-        let html = files::read(&html).unwrap();
-        assert!(
-            html.contains("<svg") && html.contains("A &#60;demo&#62;"),
-            "{html}"
-        );
-        assert!(html.contains("0123456789ab") && html.contains("later"));
-        assert!(html.contains("old (of change 0123456789ab)"), "{html}");
-        for outside in ["http:", "https:", "src=", "@import", "url("] {
-            assert!(!html.contains(outside), "{outside}");
-        }
-    }
-
-    #[test]
     fn an_edited_figure_and_an_old_one_are_found() {
         let (_dir, lab) = checkout();
         let error = check(&lab).unwrap_err().to_string();
@@ -552,7 +480,7 @@ pub mod tests {
             &lab,
             "experiments/demo.toml",
             "unit = \"x\"",
-            "unit = \"x\"\nheadline = true",
+            "unit = \"x\"\nheadline = true\nplot = { label = \"fork\", of_stock = \"over\" }",
         );
         keep(&lab, results());
         assert!(check(&lab).is_err());
@@ -566,8 +494,11 @@ pub mod tests {
             "{text}"
         );
         let readme = files::read(&lab.path("README.md")).unwrap();
-        let row = "| [demo](docs/results.md#demo) | speed-up | 2.10 x | 4 x | >= 3 | met |";
-        assert!(readme.contains(row), "{readme}");
+        assert!(readme.contains(&format!("]({PICTURE})\n")), "{readme}");
+        let row = "| [demo](#demo) | speed-up | 2.10 x | 4 x | >= 3 | met |";
+        assert!(text.contains(row), "{text}");
+        let picture = files::read(&lab.path(PICTURE)).unwrap();
+        assert!(picture.contains("\nfork\n") && picture.contains("\n25 %; paper 47.6\n"));
         assert!(
             readme.contains("1 of 2 aims are met in 1 results, 0 of them old"),
             "{readme}"
@@ -588,8 +519,9 @@ pub mod tests {
         let text = files::read(&lab.path(TABLES)).unwrap();
         let old = "**This result is old (of change 0123456789ab): kernel changed since.**";
         assert!(text.contains(old), "{text}");
-        let readme = files::read(&lab.path("README.md")).unwrap();
-        assert!(readme.contains("| met, old |"), "{readme}");
+        assert!(text.contains("| met, old |"), "{text}");
+        let picture = files::read(&lab.path(PICTURE)).unwrap();
+        assert!(picture.contains("\nfork (old)\n"), "{picture}");
     }
 
     #[test]
