@@ -252,8 +252,9 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
     }
     if experiment.guest.cohort {
         add(&mut hasher, &lab.root, "crates/snapshot/src", |_| false)?;
+        // Experiments read the scan's JSON and metrics: the layout of text and plots changes neither.
         add(&mut hasher, &lab.root, "crates/cohort/src", |name| {
-            name.starts_with("lab/")
+            name.starts_with("lab/") || name.starts_with("show/")
         })?;
     }
     if let Some(name) = &experiment.guest.rootfs {
@@ -461,6 +462,35 @@ pub mod tests {
             edit(&lab, path, from, to);
             assert_eq!(before.differs(&now(&lab, None)), differs, "{path}: {to}");
         }
+    }
+
+    #[test]
+    fn code_of_the_scan_counts_but_not_the_layout_of_text() {
+        let (_dir, lab) = fake();
+        let papers = Papers::of(&lab).unwrap();
+        let mut experiment = definition::load(&lab, "demo", &papers).unwrap();
+        experiment.guest.cohort = true;
+        let now = |lab: &Lab| programs(lab, &experiment).unwrap();
+        for file in [
+            "cohort/src/scan/a.rs",
+            "cohort/src/show/a.rs",
+            "cohort/src/lab/a.rs",
+            "snapshot/src/a.rs",
+        ] {
+            files::write(&lab.path("crates").join(file), b"fn a() {}\n").unwrap();
+        }
+        let before = now(&lab);
+        for file in ["show", "lab"] {
+            edit(
+                &lab,
+                &format!("crates/cohort/src/{file}/a.rs"),
+                "a()",
+                "b()",
+            );
+        }
+        assert_eq!(now(&lab), before);
+        edit(&lab, "crates/cohort/src/scan/a.rs", "a()", "b()");
+        assert_ne!(now(&lab), before);
     }
 
     #[test]
