@@ -42,20 +42,44 @@ fn room(path: &str) -> Option<usize> {
 }
 
 /// What a file imports from this crate, by `crate::` in code; a test at its end counts too.
-fn imports(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
+fn imports(text: &str) -> Vec<String> {
+    let code: String = text
+        .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
-        .flat_map(|line| line.split("crate::").skip(1))
-        .map(|rest| {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-            rest[..end.unwrap_or(rest.len())].trim_end_matches(':')
-        })
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let mut found = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        paths("", rest, &mut found);
+    }
+    found
+}
+
+/// Adds the paths at the beginning of `text`, each behind `before`: `a::{b, c::D}` is two. Returns
+/// the text behind them.
+fn paths<'a>(before: &str, text: &'a str, found: &mut Vec<String>) -> &'a str {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    let (name, mut rest) = text.split_at(end.unwrap_or(text.len()));
+    let path = format!("{before}{name}");
+    if !rest.starts_with('{') || !(path.is_empty() || path.ends_with("::")) {
+        found.push(path.trim_end_matches("::").to_string());
+        return rest;
+    }
+    while let Some(list) = rest.strip_prefix(['{', ',']) {
+        let item = list.trim_start();
+        rest = item;
+        if !item.starts_with('}') {
+            rest = paths(&path, item, found).trim_start();
+        }
+    }
+    rest.strip_prefix('}').unwrap_or(rest)
 }
 
 /// Every import of `text`, a file of the room `own`, that the order forbids.
 fn forbidden(own: &str, text: &str) -> Vec<String> {
     let top = |path: &str| path.split("::").next().unwrap_or_default().to_string();
     imports(text)
+        .into_iter()
         .filter(|path| {
             let up = match (room(own), room(path)) {
                 (Some(own), Some(other)) => other > own,
@@ -63,7 +87,6 @@ fn forbidden(own: &str, text: &str) -> Vec<String> {
             };
             up || APART.contains(&(top(own).as_str(), top(path).as_str()))
         })
-        .map(str::to_string)
         .collect()
 }
 
@@ -99,5 +122,10 @@ fn an_import_of_a_later_room_is_found() {
     assert_eq!(
         forbidden("scan::html", "let x = crate::lab::Lab;"),
         ["lab::Lab"]
+    );
+    let list = "use crate::{\n    lab::{Lab, check::{soak, fuzz::log}},\n    show::X,\n};\n";
+    assert_eq!(
+        forbidden("lab::guest::run", list),
+        ["lab::check::soak", "lab::check::fuzz::log"]
     );
 }
