@@ -2,7 +2,7 @@
 //! No circle of imports: a room (a file or folder of `src`) never reaches itself through `use`.
 //!
 //! The check reads the source of the crate that compiles this file. Another crate gets it with a
-//! test file of one line: `include!("../../translation/tests/rooms.rs");`.
+//! test file that takes it as a module: `#[path = "../../translation/tests/rooms.rs"] mod rooms;`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,12 @@ fn imports(src: &Path) -> Imports {
             let items = list
                 .unwrap_or(path)
                 .split(if list.is_some() { ',' } else { '\n' });
-            to.extend(items.filter_map(|item| Some(item.trim().split_once("::")?.0.to_owned())));
+            to.extend(items.filter_map(|item| {
+                let mut names = item
+                    .trim()
+                    .split(|c: char| !(c.is_alphanumeric() || c == '_'));
+                names.next().map(str::to_owned)
+            }));
         }
     }
     all
