@@ -22,7 +22,7 @@ pub struct FakeRegion {
     pub inode: u64,
     /// Path, or nothing.
     pub path: String,
-    /// What pagemap says, from the first page on; what is missing is 0.
+    /// Entries of pagemap, from the first page on; missing ones are 0.
     pub entries: Vec<u64>,
     /// Bytes of huge pages that smaps reports.
     pub huge_bytes: u64,

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// The number of cases, unless `PROPTEST_CASES` gives another.
 fn cases(usual: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -8,7 +8,7 @@ use crate::model::word::Word;
 use hashbrown::HashMap;
 use serde::Serialize;
 
-/// What the kernel reports about the pages used in an interval.
+/// The kernel's report about the pages used in an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watched {

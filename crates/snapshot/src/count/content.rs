@@ -31,7 +31,7 @@ struct Item {
     process: u32,
 }
 
-/// What one pass over the contents of all pages found.
+/// The result of one pass over the contents of all pages.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Content {
     /// Anonymous pages that were read: candidates for merging.
@@ -68,9 +68,9 @@ pub struct Pages {
     pub same_address: u64,
     /// Of those, pages of zeros.
     pub zeros: u64,
-    /// That changed between hashing and comparing.
+    /// Pages that changed between hashing and comparing.
     pub changed: u64,
-    /// That could not be read.
+    /// Pages that could not be read.
     pub unreadable: u64,
 }
 

@@ -94,7 +94,7 @@ impl<'a> Family<'a> {
     }
 }
 
-/// What a process maps in the range of an upper table, if such a table may be shared as a whole:
+/// The pages of a process in the range of an upper table, if it may be shared as a whole:
 /// shared memory alone, and enough of it (range_shareable() in mm/cohort/upper.c).
 fn upper(snapshot: &Snapshot, place: usize, range: u64) -> Option<u64> {
     let slots = snapshot.slots();
@@ -117,7 +117,7 @@ fn upper(snapshot: &Snapshot, place: usize, range: u64) -> Option<u64> {
     (mapped >= UPPER_MIN * slots).then(|| hash(&numbers))
 }
 
-/// What is left of the tables of one index, or of several.
+/// The rest of the tables of one index, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Left {
     /// Tables.

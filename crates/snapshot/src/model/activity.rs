@@ -55,7 +55,7 @@ impl FrameSet {
     }
 }
 
-/// What became of frames in an interval.
+/// Changes of frames in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Used by nobody.

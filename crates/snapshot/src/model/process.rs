@@ -10,7 +10,7 @@ pub struct Identity {
     pub pid: i32,
     /// Its parent's.
     pub ppid: i32,
-    /// Clock ticks from boot to its start: tells it from a later process of the same number.
+    /// Clock ticks from boot to its start: a later process of the same number has others.
     pub start_time: u64,
     /// Effective user.
     pub uid: u32,
@@ -22,7 +22,7 @@ pub struct Identity {
     pub command: String,
     /// Its control group: of version 2 if it is in one, else the deepest of version 1.
     pub cgroup: String,
-    /// What the kernel says its page tables of all levels take, in bytes.
+    /// Size of its page tables of all levels, as the kernel reports it, in bytes.
     pub table_bytes: u64,
     /// Memory that it has locked (`mlock`), in bytes.
     pub locked_bytes: u64,

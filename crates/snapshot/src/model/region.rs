@@ -9,7 +9,7 @@ use std::sync::Mutex;
 /// Names a file of a snapshot.
 pub type FileId = u32;
 
-/// What a region maps: a file, or a name that the kernel gives to other memory.
+/// The object that a region maps: a file, or a name that the kernel gives to other memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Backing {
     /// Device number as `/proc/PID/maps` has it.
@@ -58,7 +58,7 @@ impl Files {
     }
 }
 
-/// What a region is for.
+/// The use of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -116,11 +116,11 @@ pub struct Region {
     pub end: u64,
     /// Of the first page in the file, in pages.
     pub offset: u64,
-    /// What it maps.
+    /// The mapped file.
     pub file: FileId,
     /// `word::{READ, WRITE, EXEC, SHARED}`.
     pub perms: u8,
-    /// What it is for.
+    /// Its use.
     pub kind: Kind,
     /// Cohort's kernel may share tables that map it (cohort_vma_shareable() in mm/cohort/share.c),
     /// as far as can be told: not stacks, drivers' mappings, and what is locked into memory.
@@ -154,7 +154,7 @@ impl Region {
             || self.kind == Kind::Special
     }
 
-    /// What it maps and with which rights, in one number.
+    /// The mapped object and the rights, in one number.
     pub fn mapped(&self) -> u64 {
         u64::from(self.file) << 8 | u64::from(self.perms)
     }

@@ -107,13 +107,13 @@ impl Process {
 pub struct Sampling {
     /// For how many seconds.
     pub seconds: f64,
-    /// What decided when a sample was taken, or why none was.
+    /// The clock that decided when a sample was taken, or why none was.
     pub clock: Result<Clock, String>,
     /// Samples that the kernel had no room for.
     pub lost: u64,
 }
 
-/// What was read of a machine.
+/// The state that was read of a machine.
 pub struct Snapshot {
     /// Seconds since 1970.
     pub time: u64,
@@ -125,7 +125,7 @@ pub struct Snapshot {
     pub machine: String,
     /// Bytes in a page.
     pub page: u64,
-    /// What could be seen of frames.
+    /// How much of the frames could be seen.
     pub frames: Frames,
     /// Seconds from the first process to the last.
     pub duration: f64,
@@ -136,7 +136,7 @@ pub struct Snapshot {
     pub activity: Option<Activity>,
     /// How the processors were sampled, where that was asked for.
     pub sampling: Option<Sampling>,
-    /// What regions map.
+    /// The objects that regions map.
     pub files: Vec<Backing>,
     /// Every process that was read, by number.
     pub processes: Vec<Process>,
@@ -144,13 +144,13 @@ pub struct Snapshot {
     pub parents: Vec<Option<usize>>,
     /// Every different table.
     pub tables: Tables,
-    /// What each table holds, by its name.
+    /// The content of each table, by its name.
     pub stats: Vec<TableStats>,
     /// Processes that were not read.
     pub skipped: Vec<Skipped>,
     /// The frame of the zero page, where it is known.
     pub zero: Option<u64>,
-    /// Processes whose huge pages had to be told from small ones by their sum in smaps.
+    /// Processes whose huge pages had to be distinguished from small ones by their sum in smaps.
     pub huge_by_sum: u32,
 }
 
@@ -160,7 +160,7 @@ impl Snapshot {
         self.page / 8
     }
 
-    /// What a table holds.
+    /// The content of a table.
     pub fn stats(&self, id: TableId) -> &TableStats {
         &self.stats[id as usize]
     }

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the entries of a table map. Every entry is in exactly one count.
+/// Counts of the pages that a table maps. Every entry is in exactly one count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableStats {
     /// Anonymous pages mapped once.
     pub private: u16,
-    /// Anonymous pages mapped more often: copied when written, or not told apart.
+    /// Anonymous pages mapped more often: copied when written, or not distinguished.
     pub cow: u16,
     /// Merged pages.
     pub ksm: u16,

@@ -195,7 +195,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// So many cases, or as many as `PROPTEST_CASES` says.
+    /// The number of cases, unless `PROPTEST_CASES` gives another.
     fn cases(usual: u32) -> ProptestConfig {
         match std::env::var_os("PROPTEST_CASES") {
             Some(_) => ProptestConfig::default(),

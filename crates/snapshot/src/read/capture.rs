@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A snapshot in one compressed file, to be looked at on another machine.
+//! A snapshot in one compressed file, to be examined on another machine.
 //!
 //! A line with the format's number, then gzip of the model in postcard's encoding. A capture may
 //! come from anywhere: all that the rest of this crate relies on is checked when it is read.
@@ -23,7 +23,7 @@ use thiserror::Error;
 
 /// The first line of a capture; the number changes with the format.
 pub const MAGIC: &[u8] = b"COHORT-SCAN 3\n";
-/// Larger numbers than these are no addresses, counts or bytes of any machine; sums of as many as
+/// Larger numbers than these are not addresses, counts or bytes of any machine; sums of as many as
 /// fit into memory do not overflow.
 const LIMIT: u64 = 1 << 44;
 /// The most that a capture may unfold to, as a multiple of its own size: deflate's limit.
@@ -35,11 +35,11 @@ pub enum Error {
     /// Reading or writing failed.
     #[error("cannot {what} {path}")]
     Io {
-        /// What was tried.
+        /// The failed act, as a verb.
         what: &'static str,
         /// The file.
         path: String,
-        /// What happened.
+        /// The system's error.
         source: io::Error,
     },
     /// It is none, or another version's.
@@ -55,7 +55,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The mistake in it.
         why: String,
     },
 }

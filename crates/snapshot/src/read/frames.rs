@@ -29,11 +29,11 @@ const INFO_ZERO: u32 = 1 << 30;
 const INFO_NONE: u32 = 1 << 29;
 const INFO_COUNT: u32 = (1 << 29) - 1;
 
-/// What one frame is and how often it is mapped.
+/// The state of one frame, and how often it is mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Info(u32);
 
-/// What the frames of a snapshot hold.
+/// The content of the frames of a snapshot.
 #[derive(Default)]
 pub struct FrameMap {
     /// Sorted, each once.

@@ -78,7 +78,7 @@ impl Watch {
         Ok(Some(watch))
     }
 
-    /// What became of the frames since.
+    /// The changes of the frames since then.
     pub fn end(self) -> io::Result<Activity> {
         let mut bytes = vec![0; (RUN * 8) as usize];
         let (mut idle, mut used) = (Vec::new(), Vec::new());

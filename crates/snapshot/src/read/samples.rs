@@ -34,19 +34,19 @@ pub enum Error {
          CAP_PERFMON, or set /proc/sys/kernel/perf_event_paranoid to 0"
     )]
     Refused {
-        /// What happened.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no such thing here.
     #[error("the processors cannot be sampled: this kernel has no perf events ({source})")]
     Missing {
-        /// What happened.
+        /// The system's error.
         source: io::Error,
     },
     /// Something else.
     #[error("sampling the processors failed")]
     Failed {
-        /// What happened.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -61,10 +61,10 @@ impl From<io::Error> for Error {
     }
 }
 
-/// What sampling found.
+/// The result of sampling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Samples {
-    /// What decided when.
+    /// The clock that decided when a sample was taken.
     pub clock: Clock,
     /// Samples that the kernel had no room for.
     pub lost: u64,

@@ -32,7 +32,7 @@ pub enum Error {
     List {
         /// The tree.
         path: String,
-        /// What happened.
+        /// The system's error.
         source: std::io::Error,
     },
     /// kpageflags or kpagecount broke off.
@@ -40,7 +40,7 @@ pub enum Error {
     Frames {
         /// The tree.
         path: String,
-        /// What happened.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The bitmap of idle pages broke off.
@@ -48,12 +48,12 @@ pub enum Error {
     Idle {
         /// The bitmap.
         path: String,
-        /// What happened.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What to scan and how.
+/// The scope and the options of a scan.
 pub struct Options<'a> {
     /// Where /proc is.
     pub paths: Paths,
@@ -199,7 +199,7 @@ fn walk_all(
         .collect()
 }
 
-/// What each table holds, by its name, and whether the frames could be looked up.
+/// The content of each table, by its name, and whether the frames could be looked up.
 fn stats(
     options: &Options,
     own: &OwnFrame,

@@ -21,7 +21,7 @@ const SPARSE: u64 = 1 << 18;
 /// Mappings of code beyond this many pages get no map of their pages.
 const CODE_LIMIT: u64 = 1 << 24;
 
-/// What reading processes needs.
+/// The inputs of reading processes.
 pub struct Walker<'a> {
     /// Where /proc is.
     pub paths: &'a Paths,
