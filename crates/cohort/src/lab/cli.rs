@@ -42,7 +42,7 @@ enum Command {
     },
     /// Build a kernel.
     Build {
-        /// What the kernel is for.
+        /// The purpose of the kernel.
         #[arg(long, value_enum, default_value_t = Config::Bench)]
         config: Config,
         /// Build Debian's source unchanged, to compare with; the same as `--config pristine`.

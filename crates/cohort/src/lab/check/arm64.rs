@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 pub const KERNEL: &str = "6.12-arm64";
 /// The model: ARM's, whose TLB tells address spaces apart by their numbers.
 const MODEL: &str = "cortex-a9";
-/// What runs when the kernel is up.
+/// The command that runs when the kernel is up.
 const COMMAND: &str = "fork-cost --sizes 1m --rounds 3 --child-writes 8";
 /// Guest seconds for it, and host seconds for all: each access is walked twice.
 const STEP_LIMIT: u64 = 600;

@@ -46,7 +46,6 @@ const FEWER_FAULTS: f64 = 64.0;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What to do.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// How often each program runs with either kind of pages, in turn; its shortest run counts.
@@ -57,7 +56,7 @@ pub struct Options {
     json: bool,
 }
 
-/// What is written to `out/results/check-native.json`.
+/// The content of `out/results/check-native.json`.
 #[derive(Debug, Serialize)]
 struct Found {
     schema_version: u32,
@@ -242,7 +241,7 @@ fn with_pages(command: &mut Command, pages: Pages) {
     }
 }
 
-/// What a program printed; `None` if the machine does not have it.
+/// The output of a program; `None` if the machine does not have it.
 fn measure(command: &mut Command) -> Result<Option<BTreeMap<String, Metric>>> {
     let name = command.get_program().to_string_lossy().into_owned();
     process::end_with_us(command, libc::SIGTERM);

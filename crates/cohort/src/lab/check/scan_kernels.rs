@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the job needs that may be a module.
+/// Drivers that the job needs and that may be modules.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_blk",
@@ -88,7 +88,7 @@ pub struct Debian {
     pub image: PathBuf,
     /// Its version.
     pub version: String,
-    /// What it needs in the initramfs.
+    /// Files that it needs in the initramfs.
     pub modules: Vec<Program>,
 }
 

@@ -21,7 +21,7 @@ const KUNIT_PROGRAM: &str = "kunit";
 const FUZZ_PROGRAM: &str = "fuzz";
 /// The fuzzer replays what failed once: a test of its own too.
 const REGRESSIONS_STEP: &str = "fuzz-regressions";
-/// What the fuzzer does in it. Its own seconds: a debug kernel needs more for the last look.
+/// The fuzzer's options in it. Its own seconds: a debug kernel needs more for the last look.
 const FUZZ_OPTIONS: &str = "--seed 1 --seconds 30 --race 15 --noise 1 --tap";
 /// The modes that the tests run in: sharing where asked for, and at every fork.
 const MODES: &[&str] = &["optin", "always"];

@@ -55,7 +55,7 @@ const HOST: &[&str] = &[
     "Makefile",
     "README.md",
 ];
-/// What the guests and the lab that judges them are made from.
+/// Sources of the guests, and of the lab that judges them.
 const GUEST: &[&str] = &[
     "crates/cohort/src/lab",
     "crates/cohort/guest",
@@ -479,7 +479,7 @@ mod tests {
         assert!(again.unchanged && again.tally.passed == 1);
         files::write(&lab.path("kernel/a.c"), b"two").unwrap();
         assert!(!passes.run(&lab).unwrap().unchanged);
-        // What failed runs again.
+        // A failed stage runs again.
         let fails = stage(Counts::Status, &["false"]);
         for _ in 0..2 {
             let result = fails.run(&lab).unwrap();

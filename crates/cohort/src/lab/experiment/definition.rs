@@ -30,25 +30,25 @@ pub struct Experiment {
     pub name: String,
     /// One line.
     pub title: String,
-    /// What is compared and how, and what differs from the paper.
+    /// The comparison, its method, and the differences from the paper.
     pub about: String,
     /// The items of the papers that it reproduces.
     #[serde(default)]
     pub paper: Vec<String>,
     /// The machine.
     pub guest: Guest,
-    /// What of each command the translation model counts.
+    /// The part of each command that the translation model counts.
     #[serde(default)]
     pub regions: Regions,
     /// How many times all is run; see [`Experiment::runs`].
     runs: Option<u32>,
-    /// What is compared.
+    /// The compared commands and kernels.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
-    /// What we aim for.
+    /// The aims.
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
-    /// What is shown.
+    /// Plots and tables.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
 }
@@ -128,16 +128,14 @@ impl Variant {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// What it is.
     pub name: String,
     /// Its unit.
     #[serde(default)]
     pub unit: String,
     /// The expression that it is.
     pub measured: String,
-    /// What the paper says.
+    /// The value in the paper.
     pub paper: Option<PaperRef>,
-    /// What we aim for.
     pub aim: Aim,
     /// It stands for the experiment in the README.
     #[serde(default)]
@@ -222,12 +220,11 @@ impl Aim {
 pub struct Figure {
     /// Its title.
     pub title: String,
-    /// What it is.
     pub kind: Kind,
-    /// What the rows, groups or the axis are.
+    /// The meaning of the rows, the groups or the axis.
     #[serde(default)]
     pub x_label: String,
-    /// What the values are.
+    /// The meaning of the values.
     #[serde(default)]
     pub y_label: String,
     /// Logarithmic.

@@ -56,9 +56,9 @@ pub enum Reduce {
     Lower,
     /// The upper quartile.
     Upper,
-    /// What 95 of 100 do not exceed, by rank.
+    /// The 95th percentile, by rank.
     P95,
-    /// What 99 of 100 do not exceed, by rank.
+    /// The 99th percentile, by rank.
     P99,
     /// The arithmetic mean.
     Mean,

@@ -233,7 +233,7 @@ pub fn all(lab: &Lab) -> Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// What a result would be made from now: none if its experiment or its model is gone.
+/// The sources that a result would be made from now: none if its experiment or its model is gone.
 pub fn now(
     lab: &Lab,
     papers: &Papers,

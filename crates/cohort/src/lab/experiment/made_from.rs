@@ -28,7 +28,7 @@ pub struct MadeFrom {
     pub kernel: String,
     /// The guest's init, the programs that the experiment runs, its root file system's recipe.
     pub programs: String,
-    /// What of the experiment's file decides figures.
+    /// The part of the experiment's file that decides figures.
     pub experiment: String,
     /// The translation model's code and its description; none without a model.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -220,7 +220,7 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
         let commands = variant.setup.iter().chain([&variant.command]);
         commands.cloned().collect::<Vec<_>>()
     });
-    // What a program names may be run or read by it.
+    // A program may run or read the files that it names.
     let mut todo: Vec<String> = commands.collect();
     let mut parts = BTreeMap::new();
     while !left.is_empty() {
@@ -386,7 +386,7 @@ pub mod tests {
         files::write(&lab.path(path), text.replacen(from, to, 1).as_bytes()).unwrap();
     }
 
-    /// What the experiment `demo` of a checkout is made from.
+    /// The sources of the experiment `demo` of a checkout.
     pub fn now(lab: &Lab, model: Option<&str>) -> MadeFrom {
         let papers = Papers::of(lab).unwrap();
         let experiment = definition::load(lab, "demo", &papers).unwrap();

@@ -27,7 +27,7 @@ pub struct Results {
     pub experiment: String,
     /// Its title.
     pub title: String,
-    /// What it compares.
+    /// The experiment's `about`.
     pub about: String,
     /// The items of the papers.
     pub paper: Vec<String>,
@@ -51,13 +51,13 @@ pub struct Results {
     pub translations: Option<Check>,
     /// The machine.
     pub guest: Guest,
-    /// What the guests printed, for each run.
+    /// The output of the guests, for each run.
     pub runs: Vec<Run>,
     /// The figures with an aim.
     pub checks: Vec<CheckResult>,
     /// Tables and plots.
     pub figures: Vec<FigureResult>,
-    /// What the guests' kernels complained of, and how guests ended early.
+    /// Complaints of the guests' kernels, and how guests ended early.
     pub problems: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct Run {
     pub variants: Vec<VariantResult>,
 }
 
-/// What came of a variant.
+/// The results of a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct VariantResult {
     /// The variant.
@@ -78,7 +78,7 @@ pub struct VariantResult {
     pub variant: VariantInfo,
     /// Why it has no figures, if it failed.
     pub why: Option<String>,
-    /// What it printed.
+    /// Its metrics, by name.
     pub metrics: BTreeMap<String, Metric>,
 }
 
@@ -89,16 +89,15 @@ pub struct VariantInfo {
     pub name: String,
     /// Its kernel.
     pub kernel: Config,
-    /// What was measured.
+    /// The measured command.
     pub command: String,
-    /// What was done before.
+    /// Commands that ran before it.
     pub setup: Vec<String>,
 }
 
 /// A figure beside the paper's and the aim.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// What it is.
     pub name: String,
     /// Its unit.
     pub unit: String,

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
-/// What guests run under.
+/// The emulation that guests run under.
 #[derive(Debug, Default)]
 pub struct Under {
     /// The translation model, for variants that name none.
@@ -37,7 +37,7 @@ pub struct Under {
     pub runs: Option<u32>,
 }
 
-/// What the guest of an experiment has: the workloads, and this program if it asks for it.
+/// The hardware of an experiment's guest: the workloads, and this program if it asks for it.
 pub fn programs_of(lab: &Lab, guest: &Guest) -> Result<Vec<programs::Program>> {
     let mut programs = programs::workloads(lab)?;
     if guest.cohort {
@@ -177,7 +177,7 @@ pub fn run(
     Ok((results, broken))
 }
 
-/// What the guests of an experiment are made of.
+/// The parts of an experiment's guests.
 struct Host<'a> {
     lab: &'a Lab,
     experiment: &'a Experiment,
@@ -283,7 +283,7 @@ fn progress(done: usize, total: usize, times: &[Vec<u64>], earlier: Option<u64>)
     format!("boot {} of {total}{left}", done + 1)
 }
 
-/// What came of one guest.
+/// The results of one guest.
 #[derive(Debug, Serialize, Deserialize)]
 struct BootResult {
     /// Host seconds.
@@ -292,7 +292,7 @@ struct BootResult {
     translations: Option<Check>,
     /// Why it did not get to its end.
     broken: Vec<String>,
-    /// What its kernel complained of.
+    /// Complaints of its kernel.
     complaints: Vec<String>,
 }
 

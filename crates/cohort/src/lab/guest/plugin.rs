@@ -30,20 +30,20 @@ pub enum Regions {
     /// All of it.
     #[default]
     Command,
-    /// What it marks itself, with `lab-mark` or `mark.h`.
+    /// The part that it marks itself, with `lab-mark` or `mark.h`.
     Marks,
 }
 
-/// What the plugin does in a guest.
+/// The work of the plugin in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin {
     /// The plugin.
     file: PathBuf,
     /// `vmlinux`, for names and page faults.
     kernel: Option<PathBuf>,
-    /// What to do with the accesses.
+    /// How the accesses are used.
     pub task: Task,
-    /// What a trace is of, in words; nothing if it need not say.
+    /// The content of a trace, in words; empty if it need not say.
     pub about: String,
     /// Walk the page tables at every access and compare.
     pub check: bool,
@@ -51,7 +51,7 @@ pub struct Plugin {
     pub whole: bool,
 }
 
-/// What the plugin does with the accesses.
+/// How the plugin uses the accesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// They are counted.
@@ -146,7 +146,7 @@ impl Plugin {
         }
     }
 
-    /// What `-plugin` wants, with the guest's memory in a file below `ram`; output goes below `dir`.
+    /// `-plugin`'s argument, with the guest's memory in a file below `ram`; output goes below `dir`.
     fn argument(&self, ram: &Path, dir: &Path) -> String {
         let mut text = format!(
             "{},ram={},out={}",
@@ -215,7 +215,7 @@ fn free_megabytes(dir: &Path) -> Option<u64> {
     Some((space.f_bavail * space.f_frsize) >> 20)
 }
 
-/// What the plugin wrote.
+/// The output of the plugin.
 #[derive(Debug, Deserialize)]
 pub struct Output {
     /// Instructions that the guest executed.
@@ -235,7 +235,7 @@ pub struct Check {
     pub wrong: u64,
     /// How many the model compared with its own walks.
     pub model_checked: u64,
-    /// How many of these differed, 64 a guest at most.
+    /// How many of these differed, at most 64 per guest.
     pub model_wrong: u64,
 }
 
@@ -386,7 +386,7 @@ mod tests {
             ]
         );
         assert_eq!(marked, ["a.1", "b.1"]);
-        // A command that marks itself is only told apart from the others.
+        // A command that marks itself only needs another name than the others.
         let (job, _) = mark(&steps(), measured, Regions::Marks);
         assert_eq!(job.len(), 5);
         assert_eq!(job[1].command, "lab-mark step 1");

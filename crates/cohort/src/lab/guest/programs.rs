@@ -16,7 +16,7 @@ use std::process::Command;
 /// Where the selftests are in the kernel's tree.
 const SELFTESTS: &str = "tools/testing/selftests/cohort";
 
-/// The bit of the kernel's taint mask that KUnit sets when it ran, which is no complaint.
+/// The bit of the kernel's taint mask that KUnit sets when it ran, which is not a complaint.
 pub const TAINT_TEST: u64 = 1 << 18;
 
 /// A file for the initramfs.

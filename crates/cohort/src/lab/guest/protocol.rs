@@ -171,7 +171,7 @@ pub fn metrics(lines: &[String], into: &mut BTreeMap<String, Metric>) -> Result<
 pub struct Test {
     /// The question it asks.
     pub name: String,
-    /// What it answered.
+    /// Its verdict.
     pub verdict: Verdict,
     /// The diagnostic lines just before the verdict, which say why a test failed.
     pub notes: Vec<String>,

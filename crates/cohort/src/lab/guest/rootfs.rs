@@ -200,7 +200,7 @@ fn pack(lab: &Lab, name: &str, recipe: &Recipe, tree: &Path, image: &Path) -> Re
     run_or_fail(
         Command::new("mke2fs")
             .args(["-q", "-t", "ext4", "-F", "-L", "cohort", "-m", "0"])
-            // What a guest writes is thrown away: there is nothing to recover.
+            // Writes of a guest are thrown away: there is nothing to recover.
             .args(["-O", "^has_journal,^metadata_csum", "-d"])
             .arg(tree)
             .arg(&new)

@@ -46,7 +46,7 @@ const COMPLAINTS: &[&str] = &[
     "blocked for more than",
 ];
 
-/// What QEMU emulates.
+/// The emulated machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
     arch: Arch,
@@ -78,7 +78,6 @@ impl<'a> Machine<'a> {
 
 /// The machine to boot and what to do in it.
 pub struct Spec<'a> {
-    /// What it is.
     pub machine: Machine<'a>,
     /// Name of the run: its files are in `out/run/NAME`.
     pub name: String,
@@ -124,7 +123,7 @@ pub enum End {
 /// A guest's result.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What it reported.
+    /// Its report.
     pub report: Report,
     /// How it ended.
     pub end: End,

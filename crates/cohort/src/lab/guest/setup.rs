@@ -77,7 +77,7 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         _ => lab.root.clone(),
     };
     let free = free_bytes(&disk)?;
-    // What is built already needs no further space.
+    // Parts that are built already need no further space.
     if free < NEEDED && !lab.out("linux/cohort").exists() {
         bail!(
             "the lab needs {} GB of disk and {} has {} GB free: free some space, or put the \

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The longest time between two events, so that progress is redrawn while a program is silent.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What a program did since the last event.
+/// An act of a program since the last event.
 pub enum Event<'a> {
     /// It printed a line.
     Line(&'a str),

@@ -15,10 +15,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files that a cold build compiles when no earlier build told the number.
+/// Files that a cold build compiles when no earlier build has counted them.
 const FIRST_ESTIMATE: u64 = 1_000;
 
-/// What a kernel is built for.
+/// The purpose of a kernel.
 #[derive(
     Debug,
     Clone,

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 
-/// What a fragment asks of a symbol, and where it asks.
+/// The value that a fragment asks for a symbol, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The value as in `.config`; `n` for a symbol that must be unset.

@@ -24,7 +24,7 @@ pub const SOURCE_PACKAGE: &str = "linux-source-6.12";
 /// Files in that tarball, to show how far unpacking is.
 const TARBALL_FILES: u64 = 92_000;
 
-/// What tells one packed source from another without reading it.
+/// Identifies a packed source without reading it.
 pub fn identity(lab: &Lab) -> Result<String> {
     let tarball = &lab.tarball;
     let meta = tarball.metadata().with_context(|| {

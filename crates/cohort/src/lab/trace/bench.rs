@@ -122,7 +122,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
     Ok(traces)
 }
 
-/// What the trace of a variant says it is.
+/// The name that the trace of a variant has in it.
 fn about(experiment: &str, variant: &str, kernel: &Kernel) -> String {
     format!("{experiment}, {variant}, Linux {}", kernel.describe())
 }

@@ -18,7 +18,7 @@ use translation::{Counters, Machine, SparseMemory};
 
 /// Changes when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
-/// What the table shows unless other metrics are asked for.
+/// Metrics that the table shows unless others are asked for.
 const SHOWN: &[&str] = &[
     "cycles",
     "l2-tlb-fetch-misses",
@@ -235,7 +235,7 @@ fn merge(inputs: &[PathBuf]) -> Result<Sweep> {
     let mut rows: Vec<Row> = Vec::new();
     for part in &parts {
         let sweep: Sweep = serde_json::from_str(&files::read(part)?)
-            .with_context(|| format!("{} is no part of a sweep", part.display()))?;
+            .with_context(|| format!("{} is not part of a sweep", part.display()))?;
         if sweep.schema_version != SCHEMA_VERSION {
             bail!(
                 "{} has schema version {}, this program has {SCHEMA_VERSION}",
@@ -518,7 +518,7 @@ mod tests {
             error.contains("of a vax: ") && error.contains("armv8-4k"),
             "{error}"
         );
-        // A directory can be opened but is no file: say so once.
+        // A directory can be opened but is not a file: say so once.
         let error = format!("{:#}", row(dir.path(), configuration).unwrap_err());
         assert_eq!(error.matches("directory").count(), 1, "{error}");
         assert!(error.contains(&dir.path().display().to_string()), "{error}");

@@ -99,7 +99,7 @@ impl fmt::Display for Script {
     }
 }
 
-/// What kind of mistake a run ended with: shortening must not turn one into another.
+/// The kind of mistake that a run ended with: shortening must not turn one into another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -114,7 +114,6 @@ pub enum Kind {
 /// A mistake, with where it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind.
     pub kind: Kind,
     /// In words.
     pub message: String,

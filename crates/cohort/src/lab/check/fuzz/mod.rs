@@ -41,7 +41,6 @@ const CANDIDATES: usize = 16;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What to do.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Where the random numbers begin; each guest has its own seed from here on.
@@ -81,7 +80,7 @@ pub struct Options {
     shorten: bool,
 }
 
-/// What is written to `out/results/fuzz.json`.
+/// The content of `out/results/fuzz.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     schema_version: u32,
@@ -507,7 +506,7 @@ mod tests {
         (dir, program)
     }
 
-    /// What the fuzzer printed, and its exit status. A process that it had just forked when it
+    /// The output of the fuzzer, and its exit status. A process that it had just forked when it
     /// ended may outlive it and would keep its output open: all of them end with it.
     fn run(program: &Path, words: &[&str]) -> (Option<i32>, String) {
         let mut child = Command::new(program)

@@ -35,7 +35,7 @@ pub fn shorten(
     kept
 }
 
-/// What is left of `kept` without each of its `parts` parts. The end comes first: a failure
+/// The rest of `kept` without each of its `parts` parts. The end comes first: a failure
 /// is most often late, and what comes before it is cut away in large pieces.
 fn candidates(kept: &[usize], parts: usize) -> Vec<Vec<usize>> {
     ranges(kept.len(), parts)

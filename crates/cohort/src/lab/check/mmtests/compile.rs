@@ -23,7 +23,7 @@ use std::process::Command;
 const SELFTESTS: &str = "tools/testing/selftests";
 /// Change this when this file builds other programs from the same tree.
 const METHOD: &[u8] = b"1";
-/// What some of the tests are linked with and the guest does not have.
+/// Libraries that some tests are linked with and the guest does not have.
 const LIBRARIES: &[&str] = &["cap", "numa", "popt", "uring"];
 /// khugepaged.c of 6.12 uses this number without including its header.
 const FLAGS: &str = "-DKSFT_SKIP=4";

@@ -17,7 +17,7 @@ const TIMEOUT: u64 = 300;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// What programs print that print no TAP, by name.
+    /// The output of programs that print no TAP, by name.
     #[serde(default)]
     pub formats: BTreeMap<String, Format>,
     /// The tests, in the order they run.
@@ -28,7 +28,7 @@ pub struct List {
     pub expected: Vec<Expected>,
 }
 
-/// How one program's lines tell its verdicts.
+/// How one program's lines report its verdicts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Format {
@@ -63,7 +63,7 @@ pub struct TestProgram {
     /// Huge pages that are reserved before it starts.
     #[serde(default)]
     pub hugepages: u32,
-    /// What differs from run to run in the names of its cases.
+    /// The part of its cases' names that differs from run to run.
     #[serde(default, deserialize_with = "maybe_regex")]
     pub varies: Option<Regex>,
     /// Part of the short run.

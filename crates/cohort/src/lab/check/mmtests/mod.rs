@@ -47,7 +47,6 @@ const KERNEL: &str = "kernel";
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What to do.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// `bench` compares the pristine kernel with ours; `debug`, of which there is no pristine
@@ -86,12 +85,12 @@ struct Side {
     cmdline: &'static str,
 }
 
-/// What all runs of one side came to.
+/// The results of all runs of one side.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Found {
     /// Runs by test.
     runs: BTreeMap<String, Vec<Run>>,
-    /// What the kernel complained of.
+    /// The complaints of the kernel.
     complaints: Vec<String>,
     /// Page tables that were shared, by `/proc/vmstat`.
     shared: u64,
@@ -99,7 +98,7 @@ struct Found {
     guests: u32,
 }
 
-/// What a run has done so far. It is kept after each guest, so that a run which was interrupted
+/// The work of a run so far. It is kept after each guest, so that a run which was interrupted
 /// goes on where it stopped.
 #[derive(Debug, Serialize, Deserialize)]
 struct Progress {
@@ -111,7 +110,7 @@ struct Progress {
     found: [Found; 2],
 }
 
-/// What is written to `out/results/mmtests-CONFIG.json`.
+/// The content of `out/results/mmtests-CONFIG.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     schema_version: u32,
@@ -307,7 +306,7 @@ impl Found {
 }
 
 impl Progress {
-    /// What an interrupted run of the same has left, or nothing.
+    /// The results that an interrupted run of the same has left, if any.
     fn load(file: &Path, key: String) -> Self {
         let kept = std::fs::read(file)
             .ok()
@@ -494,7 +493,7 @@ fn rows(list: &List, test: &TestProgram, found: &[Found; 2]) -> Vec<Row> {
     compare(&test.name, &of(&found[0]), &of(&found[1]), &list.expected)
 }
 
-/// What the kernels said, as one more case: ours may not complain where the other does not.
+/// The messages of the kernels, as one more case: ours may not complain where the other does not.
 fn log_row(found: &[Found; 2]) -> Row {
     let answer = |found: &Found| match found.complaints.first() {
         None => Answer::Pass,

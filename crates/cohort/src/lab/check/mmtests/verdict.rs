@@ -13,7 +13,7 @@ const WHOLE: &str = "(ends)";
 /// The exit status of a test that cannot run (kselftest.h).
 const SKIP: i32 = 4;
 
-/// What one case answered in one run.
+/// The answer of one case in one run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {

@@ -18,10 +18,10 @@ pub struct Load {
     pub memory: u64,
     /// The memory control group's limit, as the kernel reads it.
     pub group: String,
-    /// What runs, one after the other.
+    /// The phases, one after the other.
     #[serde(rename = "phase")]
     pub phases: Vec<Phase>,
-    /// What is compared.
+    /// The metrics that are compared.
     #[serde(rename = "limit")]
     pub limits: Vec<Limit>,
 }
@@ -32,13 +32,12 @@ pub struct Load {
 pub struct Phase {
     /// One word.
     pub name: String,
-    /// What for.
     pub reason: String,
     /// Of stress-ng.
     pub options: String,
 }
 
-/// What one metric may differ by.
+/// The difference that one metric may have.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -85,7 +84,7 @@ impl Limit {
 pub fn load(lab: &Lab) -> Result<Load> {
     let path = lab.path(DIR).join("load.toml");
     let load = parse(&files::read(&path)?);
-    load.with_context(|| format!("{} is no load", path.display()))
+    load.with_context(|| format!("{} is not a description of a load", path.display()))
 }
 
 /// Reads and checks a load.

@@ -36,7 +36,7 @@ const GRACE: u64 = 300;
 const LEAKS: u64 = 1800;
 /// Host seconds for the guest to boot and to end.
 const BOOT_LIMIT: u64 = 400;
-/// On a busy host, emulated processors stand still for long; that is no error. Slabs that are
+/// On a busy host, emulated processors stand still for long; that is not an error. Slabs that are
 /// merged with others of their size cannot be counted, and neither can pages without an owner's
 /// name.
 const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 \
@@ -49,7 +49,6 @@ const NAMED: usize = 8;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What to do.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// How long the load is.
@@ -72,7 +71,7 @@ pub struct Options {
     json: bool,
 }
 
-/// What is written to `out/results/soak.json`.
+/// The content of `out/results/soak.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     schema_version: u32,
@@ -350,7 +349,7 @@ fn held(report: &Report, round: u64, kind: &str) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// What kmemleak found, if the kernel has it.
+/// The leaks that kmemleak found, if the kernel has it.
 fn leaks(outcome: &Outcome, measured: &BTreeMap<String, Metric>) -> Check {
     let name = "kmemleak finds nothing lost";
     let step = outcome.report.find("leaks");
@@ -376,7 +375,7 @@ fn leaks(outcome: &Outcome, measured: &BTreeMap<String, Metric>) -> Check {
     )
 }
 
-/// What was measured, and what failed.
+/// The measured values, and the failures.
 fn table(results: &Results, load: &Load) -> String {
     let rows = results
         .measured
