@@ -29,7 +29,6 @@ struct pin_longterm_test {
 	__u32 flags;
 };
 #define PIN_LONGTERM_TEST_START	_IOW('g', 7, struct pin_longterm_test)
-#define PIN_LONGTERM_TEST_STOP	_IO('g', 8)
 #define PIN_LONGTERM_TEST_READ	_IOW('g', 9, __u64)
 
 #endif

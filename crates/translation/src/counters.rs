@@ -152,7 +152,7 @@ counters! {
         stale: u64,
         /// Accesses that no walk of the tables explains. They count as walks and fill no TLB.
         unexplained: u64,
-        /// What the mechanisms of the TLB counted.
+        /// Counts of the mechanisms of the TLB.
         mechanisms: Counts,
     }
 }
@@ -166,19 +166,6 @@ impl Counters {
     /// Misses of a TLB level (0 for L1) on one side (0 fetch, 1 data), all page sizes.
     pub fn tlb_misses(&self, level: usize, side: usize) -> u64 {
         self.tlb[level][side].iter().map(|size| size.misses).sum()
-    }
-
-    /// Hits of a TLB level on one side, all page sizes.
-    pub fn tlb_hits(&self, level: usize, side: usize) -> u64 {
-        self.tlb[level][side].iter().map(|size| size.hits).sum()
-    }
-
-    /// Hits on entries that another process of the cohort brought in.
-    pub fn tlb_shared_hits(&self, level: usize, side: usize) -> u64 {
-        self.tlb[level][side]
-            .iter()
-            .map(|size| size.shared_hits)
-            .sum()
     }
 
     /// A count for each thousand instructions; 0 without instructions.
