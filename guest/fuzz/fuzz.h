@@ -6,7 +6,7 @@
  *
  *   controller	makes up commands, hands them out, keeps the oracle. Maps
  *		nothing of what is tested.
- *   workers	processes forked from one another, which do as told and report
+ *   workers	processes forked from one another, which execute commands and report
  *		what came of it. They know nothing.
  *
  * A round hands a burst of commands to one worker (serial: the same seed gives
@@ -50,7 +50,7 @@ typedef int64_t s64;
 #define CONTROLLER	255		/* "slot" of commands that the controller does */
 
 /*
- * What a page holds: four cells of 16 words, one in each quarter of the page. A
+ * The content of a page: four cells of 16 words, one in each quarter of the page. A
  * cell is all zero, or word i is tag + i. The low byte of a tag is 0, so a cell's
  * first word tells all of it, and no two writes of a run have the same tag (but
  * for FILL's, made for KSM). Nobody looks at the rest: page tables know pages

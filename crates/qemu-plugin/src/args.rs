@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
-/// What the user asked for.
+/// The user's options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Args {
     /// The file of the guest's memory, or the directory in which QEMU makes it.
@@ -19,7 +19,7 @@ pub struct Args {
     pub record: Option<PathBuf>,
     /// Profile the kernel's functions into this file, and do nothing else.
     pub profile: Option<PathBuf>,
-    /// What the trace is of, in words.
+    /// The content of the trace, in words.
     pub about: String,
     /// Compare every translation with QEMU's.
     pub check: bool,

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Attribute bits that say what an entry allows, not who may use it.
 const RIGHTS: u16 = attr::WRITE | attr::USER | attr::USER_WRITE | attr::NO_EXECUTE | 0xff << 8;
 
-/// What a TLB holds.
+/// The content of a TLB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlbCensus {
     /// 1 or 2.
@@ -38,7 +38,7 @@ pub struct TlbCensus {
     pub duplicates_in_cohorts: u64,
 }
 
-/// What a cache holds of page tables.
+/// A cache's lines of page tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheCensus {
     /// "l1d", "l2" or "last".
@@ -51,7 +51,7 @@ pub struct CacheCensus {
     pub duplicates: u64,
 }
 
-/// What a core's structures hold; the shared cache is with core 0.
+/// The content of a core's structures; the shared cache is with core 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CoreCensus {
     /// The core.

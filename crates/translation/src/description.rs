@@ -12,7 +12,7 @@ use crate::tlb::mechanism::{Parts, Setup};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::Path;
 
-/// What tags TLB entries.
+/// The tag of TLB entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tag {
@@ -214,7 +214,7 @@ pub struct Model {
     /// The page-table format that it was made for; a guest may use another
     /// ([`Model::with_page_tables`]).
     pub page_tables: String,
-    /// What tags TLB entries.
+    /// The tag of TLB entries.
     pub tag: Tag,
     /// Whether a page fault drops the entries of its page (x86: Intel SDM volume 3, 4.10.4.1).
     #[serde(default)]
@@ -373,8 +373,8 @@ impl Model {
         }
     }
 
-    /// What types cannot say: what makes no machine, and sizes that no machine has, whose memory or
-    /// sums this one would not have either.
+    /// Rules beyond the types. Refuses sizes that no machine has: this one would not have their memory
+    /// or sums either.
     fn check(&self) -> Result<(), String> {
         let within = |what: &str, value: u64, most: u64| match value {
             0 => Err(format!("{what} must be above 0")),

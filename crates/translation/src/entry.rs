@@ -6,7 +6,7 @@ pub const LEVELS_MAX: usize = 5;
 /// Page sizes a format has at most.
 pub const SIZES_MAX: usize = 8;
 
-/// What an entry says about a page; the low bits of a TLB entry.
+/// Rights and kind of a page; the low bits of a TLB entry.
 pub mod attr {
     /// May be written (in kernel mode).
     pub const WRITE: u16 = 1;

@@ -2,12 +2,12 @@
 //! The events that drive the model: what a source (QEMU, a trace, a test) says, and when.
 //!
 //! A source calls the methods of [`Sink`] in the order in which the guest does things. The two
-//! that come millions of times a second, [`Sink::instructions`] and [`Sink::access`], are plain
+//! that come millions of times per second, [`Sink::instructions`] and [`Sink::access`], are plain
 //! calls; nothing is allocated for them.
 
 use serde::{Deserialize, Serialize};
 
-/// What an access is for. Fetches use the instruction side of TLBs and caches.
+/// The purpose of an access. Fetches use the instruction side of TLBs and caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]

@@ -133,7 +133,7 @@ pub struct Summary {
     pub tlb_stale: u64,
     /// Accesses that no walk explained.
     pub unexplained: u64,
-    /// What the mechanisms of the TLB counted, by their names in descriptions.
+    /// Counts of the mechanisms of the TLB, by their names in descriptions.
     #[serde(flatten)]
     pub mechanisms: Counts,
     /// The plain counters, for sums and tests.
@@ -149,7 +149,7 @@ pub struct ProcessSummary {
     pub identity: Identity,
     /// The root of the address space if the process is not known, else 0.
     pub root: u64,
-    /// What it counted.
+    /// Its counts.
     #[serde(flatten)]
     pub summary: Summary,
 }
@@ -161,7 +161,7 @@ pub struct CohortSummary {
     pub cohort: u32,
     /// How many processes counted something.
     pub processes: u64,
-    /// What they counted together.
+    /// The sum of their counts.
     #[serde(flatten)]
     pub summary: Summary,
 }

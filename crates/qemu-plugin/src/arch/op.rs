@@ -108,7 +108,7 @@ impl Operand {
     }
 }
 
-/// What a watched instruction does.
+/// The effect of a watched instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Writes a general register to a system register.

@@ -10,7 +10,7 @@ use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
 use crate::tlb::mechanism::{After, Looked, Lookup, Match, Terms};
 
-/// What a level of TLB found.
+/// The result of a lookup in a level of TLB.
 #[derive(Default)]
 struct Found {
     slot: Option<usize>,
@@ -20,7 +20,7 @@ struct Found {
     doubted: Option<Entry>,
 }
 
-/// What a hit ought to give.
+/// The right result of a hit.
 #[derive(Clone, Copy)]
 enum Expected {
     /// Unknown: a hit is believed.

@@ -17,7 +17,7 @@ pub const CONTEXT_MASK: u64 = 0xfff;
 /// Slots that are remembered by page, to be tried before a search.
 const GUESSES: usize = 256;
 
-/// What is compared. One cache line of the host holds four.
+/// The compared part of an entry. One cache line of the host holds four.
 #[derive(Clone, Copy, Debug)]
 struct Tag {
     key: u64,
@@ -30,7 +30,7 @@ const EMPTY: Tag = Tag {
     mask: 0,
 };
 
-/// What comes with a hit.
+/// The part of an entry that a hit returns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Body {
     frame: u64,

@@ -46,7 +46,7 @@ pub mod tag {
 /// Pages of a core of which writer and reader remember the physical page.
 const PAGES: usize = 1024;
 
-/// What writer and reader both know.
+/// State that writer and reader both have.
 #[derive(Clone)]
 pub struct State {
     /// By core and kind.

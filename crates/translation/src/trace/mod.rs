@@ -30,7 +30,7 @@ use std::io;
 /// The version of the form that is written, and the only one that is read.
 pub const VERSION: u16 = 1;
 
-/// What is wrong with a trace, or with writing one.
+/// An error of a trace, or of writing one.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Reading or writing failed.

@@ -395,7 +395,7 @@ fn the_same_run_gives_the_same_figures() {
     );
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// The number of cases, unless `PROPTEST_CASES` gives another.
 pub fn cases(usual: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

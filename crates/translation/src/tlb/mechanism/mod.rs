@@ -88,7 +88,7 @@ pub struct Setup<'a> {
 
 /// A mechanism's table in a description.
 pub trait Part: Debug {
-    /// What types cannot say.
+    /// Rules beyond the types.
     fn check(&self, machine: &Setup) -> Result<(), String>;
 
     /// Its times in cycles, by their fields.
@@ -106,7 +106,7 @@ impl Parts {
         own.try_into()
     }
 
-    /// What types cannot say, of all.
+    /// Rules beyond the types, of all mechanisms.
     pub fn check(&self, machine: &Setup) -> Result<(), String> {
         self.named().try_for_each(|(_, part)| part.check(machine))
     }
@@ -139,7 +139,7 @@ pub struct Lookup {
     pub walked: bool,
     /// The address space that runs.
     pub space: u16,
-    /// What the access is for.
+    /// The purpose of the access.
     pub kind: AccessKind,
     /// The address, in the layout of this level.
     pub vaddr: u64,
@@ -193,7 +193,7 @@ impl Default for Terms {
     }
 }
 
-/// What came of a level's lookup.
+/// The result of a level's lookup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looked {
     /// Ways that were passed over as another process's.
@@ -202,7 +202,7 @@ pub struct Looked {
     pub class: usize,
 }
 
-/// What a mechanism adds once a level has been searched.
+/// The additions of a mechanism once a level has been searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct After {
     /// Ticks that the access takes: the level's, 0 for L1, unless changed.
@@ -211,20 +211,20 @@ pub struct After {
     pub time: u64,
     /// Whether the lookup counts as a miss whatever it found.
     pub miss: bool,
-    /// What to drop.
+    /// Entries to drop.
     pub drop: Option<Drop>,
 }
 
-/// What a mechanism adds to a walk.
+/// The additions of a mechanism to a walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Walked {
     /// Attribute bits that the entry gets.
     pub attr: u16,
-    /// What the mechanism keeps in the entry.
+    /// Bits that the mechanism keeps in the entry.
     pub extra: u32,
     /// A physical address that is read in parallel with the last entry of the tables.
     pub read: Option<u64>,
-    /// What to drop before the walk goes on.
+    /// Entries to drop before the walk goes on.
     pub drop: Option<Drop>,
 }
 
@@ -262,7 +262,7 @@ pub enum Drop {
     },
 }
 
-/// What happens to an address space, by its number.
+/// An event of an address space, by its number.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// It belongs to this process from now on.

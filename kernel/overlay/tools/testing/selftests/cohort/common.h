@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What all Cohort selftests use: cases, each run in its own process; peers
- * (processes that do what they are told, in lock-step), areas (memory of one kind
+ * Used by all Cohort selftests: cases, each run in its own process; peers
+ * (processes that execute commands, in lock-step), areas (memory of one kind
  * with marked pages in it) and models (what a process must see).
  *
  * Nothing in here needs a kernel with Cohort. Cases check what stock Linux

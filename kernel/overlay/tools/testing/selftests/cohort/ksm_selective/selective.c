@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the tests of selective merging share. */
+/* Shared by the tests of selective merging. */
 #include "selective.h"
 
 char *memory;

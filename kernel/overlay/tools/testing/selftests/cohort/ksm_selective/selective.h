@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of selective merging share. Peers 1 and 2 fill the same memory
+ * Shared by the tests of selective merging. Peers 1 and 2 fill the same memory
  * with pages that are alike in both.
  */
 #ifndef COHORT_SELFTEST_SELECTIVE_H

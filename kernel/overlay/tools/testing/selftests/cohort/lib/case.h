@@ -15,7 +15,7 @@ extern int case_seconds;		/* -T: how long a case may take; raise before run_case
 extern bool costly;			/* -x: allow cases that affect the whole machine */
 
 /*
- * What a case guards: invariants by number, as Documentation/mm/cohort.rst has
+ * A case guards invariants by number, as Documentation/mm/cohort.rst has
  * them, or something that is none. Every case must say it.
  */
 #define INVARIANT(n)	(1u << (n))	/* 1 to 14 */

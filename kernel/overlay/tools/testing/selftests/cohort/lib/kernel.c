@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the kernel reports in /proc and /sys. */
+/* Reports of the kernel in /proc and /sys. */
 #include "../common.h"
 
 #include <time.h>

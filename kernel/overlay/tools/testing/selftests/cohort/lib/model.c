@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What each process must see. */
+/* The memory that each process must see. */
 #include "../common.h"
 
 void model_init(struct model *m, const struct area *a)

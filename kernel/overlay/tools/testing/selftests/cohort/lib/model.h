@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What each process must see. */
+/* The memory that each process must see. */
 #ifndef COHORT_SELFTEST_MODEL_H
 #define COHORT_SELFTEST_MODEL_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processes that do what they are told, in lock-step. */
+/* Processes that execute commands, in lock-step. */
 #include "../common.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the races share. */
+/* Shared by the races. */
 #include "race.h"
 
 static double deadline;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the races share: a clock, random numbers, and children that use the memory. */
+/* Shared by the races: a clock, random numbers, and children that use the memory. */
 #ifndef COHORT_SELFTEST_RACE_H
 #define COHORT_SELFTEST_RACE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of a page size for each region share: request a size, find the
+ * Shared by the tests of a page size per region: request a size, find the
  * size of a mapped page, and make a file on a file system with large pages.
  */
 #ifndef COHORT_SELFTEST_ORDER_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the tests of merging in shared tables share. */
+/* Shared by the tests of merging in shared tables. */
 #include "merge.h"
 
 char *memory;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of merging in shared tables share. The memory is one table: a page
+ * Shared by the tests of merging in shared tables. The memory is one table: a page
  * at each of the first COPIES addresses, and one with the same content behind
  * them. The rest is empty.
  */
