@@ -21,7 +21,8 @@ struct Page<'a> {
     frames: &'static str,
     groups: Part,
     parts: Vec<Part>,
-    plots: Vec<String>,
+    /// With their titles.
+    plots: Vec<(String, String)>,
 }
 
 /// The page.
@@ -51,7 +52,10 @@ pub fn page(report: &Report, show: &Show) -> Result<String> {
         },
         groups,
         parts: report.parts(),
-        plots: figures(report).iter().filter_map(svg).collect(),
+        plots: figures(report)
+            .iter()
+            .filter_map(|figure| Some((figure.title.clone(), svg(figure)?)))
+            .collect(),
     }
     .render()
     .context("cannot make the page")
@@ -75,7 +79,7 @@ fn figures(report: &Report) -> Vec<FigureResult> {
 
 /// `labels` has the bars' labels, `each` the bars of every group.
 fn bars(groups: &[&GroupReport], labels: &Bars, each: &[Bars]) -> FigureResult {
-    let name = |group: &&GroupReport| X::Text(group.name.chars().take(12).collect());
+    let name = |group: &&GroupReport| X::Text(group.name.clone());
     let series = labels.bars.iter().enumerate();
     FigureResult {
         title: labels.title.into(),
@@ -102,6 +106,7 @@ fn bars(groups: &[&GroupReport], labels: &Bars, each: &[Bars]) -> FigureResult {
 mod tests {
     use super::*;
     use crate::scan::report::tests::report;
+    use crate::show::browser;
 
     #[test]
     fn a_page_is_self_contained_and_escapes_names() {
@@ -115,5 +120,15 @@ mod tests {
         assert!(
             text.contains("<svg") && text.contains("&#60;script") || text.contains("&lt;script")
         );
+    }
+
+    #[test]
+    fn a_page_can_be_read_on_a_telephone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("scan.html");
+        let mut report = report();
+        report.groups[0].name = "/usr/sbin/a-program-with-a-long-name --and an --argument".into();
+        std::fs::write(&file, page(&report, &Show::default()).unwrap()).unwrap();
+        browser::check(&file);
     }
 }
