@@ -320,12 +320,12 @@ fn message_of(patch: &str) -> Option<String> {
         .lines()
         .find_map(|line| line.strip_prefix("Subject: "))?;
     let (_, body) = head.split_once("\n\n")?;
-    // Lists and examples begin with something else than a letter.
+    // Lists and examples stay as they are.
     let plain = |text: &str| {
-        let letters = text
+        let list = text
             .lines()
-            .all(|line| line.starts_with(char::is_alphanumeric));
-        letters && !text.starts_with("Signed-off-by:")
+            .any(|line| line.starts_with([' ', '\t', '-', '*', '>']));
+        !list && !text.starts_with("Signed-off-by:")
     };
     let paragraph = |text: &str| match text.lines().any(|line| line.len() > WIDEST) {
         true if plain(text) => wrap(text),
