@@ -4,7 +4,7 @@
 use super::Lab;
 use super::arch::Arch;
 use super::check::{
-    arm64, fuzz, mmtests, native, scan_kernels, selftests, soak, stages, tally::Tally,
+    arm64, fuzz, mmtests, mutate, native, scan_kernels, selftests, soak, stages, tally::Tally,
 };
 use super::experiment::{
     definition, kept, made_from, papers, print, report, results, run as experiment,
@@ -98,6 +98,9 @@ enum Command {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Let one function of the kernel do nothing, one after the other, and run the test that must fail
+    /// then; fail if one does not.
+    Mutate(mutate::Options),
     /// Write the patches that would be sent, in series with cover letters, and check that git takes
     /// them.
     Series(send::Options),
@@ -223,6 +226,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        Command::Mutate(options) => {
+            let tally = mutate::mutate(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::Series(options) => {
             let tally = send::series(&lab, &options)?;

@@ -4,6 +4,7 @@
 pub mod arm64;
 pub mod fuzz;
 pub mod mmtests;
+pub mod mutate;
 pub mod native;
 pub mod scan_kernels;
 pub mod selftests;

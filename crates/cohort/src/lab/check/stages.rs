@@ -143,6 +143,13 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "fuzz", "--minutes", "60"],
         made_from: GUEST,
     },
+    // Each test fails on a kernel in which the function that it guards does nothing.
+    Stage {
+        name: "mutations",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "mutate"],
+        made_from: GUEST,
+    },
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
     Stage {
         name: "series",
