@@ -212,6 +212,11 @@ fn sources(lab: &Lab) -> Result<Vec<Source>> {
     Ok(found.into_values().collect())
 }
 
+/// True if a command or a program runs the scan.
+fn names_scan(texts: &[String]) -> bool {
+    texts.iter().any(|text| text.contains("cohort scan"))
+}
+
 fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
     let mut hasher = Hasher::new();
     add(&mut hasher, &lab.root, "guest/init", |_| false)?;
@@ -222,8 +227,11 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
     });
     // A program may run or read the files that it names.
     let mut todo: Vec<String> = commands.collect();
+    // Of the command line, a guest that scans nothing runs `cohort run` alone.
+    let mut scans = false;
     let mut parts = BTreeMap::new();
     while !left.is_empty() {
+        scans |= names_scan(&todo);
         let words: BTreeSet<&str> = todo
             .iter()
             .flat_map(|text| {
@@ -247,14 +255,17 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
             parts.insert(name, code);
         }
     }
+    scans |= names_scan(&todo);
     for (name, code) in &parts {
         hasher.part(name, code.as_bytes());
     }
     if experiment.guest.cohort {
-        add(&mut hasher, &lab.root, "crates/snapshot/src", |_| false)?;
+        if scans {
+            add(&mut hasher, &lab.root, "crates/snapshot/src", |_| false)?;
+        }
         // Experiments read the scan's JSON and metrics: the layout of text and plots changes neither.
         add(&mut hasher, &lab.root, "crates/cohort/src", |name| {
-            name.starts_with("lab/") || name.starts_with("show/")
+            name.starts_with("lab/") || name.starts_with("show/") || (!scans && name != "run.rs")
         })?;
     }
     if let Some(name) = &experiment.guest.rootfs {
@@ -465,32 +476,32 @@ pub mod tests {
     }
 
     #[test]
-    fn code_of_the_scan_counts_but_not_the_layout_of_text() {
+    fn code_of_the_command_line_counts_where_a_guest_runs_it() {
         let (_dir, lab) = fake();
         let papers = Papers::of(&lab).unwrap();
-        let mut experiment = definition::load(&lab, "demo", &papers).unwrap();
-        experiment.guest.cohort = true;
-        let now = |lab: &Lab| programs(lab, &experiment).unwrap();
-        for file in [
-            "cohort/src/scan/a.rs",
-            "cohort/src/show/a.rs",
-            "cohort/src/lab/a.rs",
-            "snapshot/src/a.rs",
-        ] {
-            files::write(&lab.path("crates").join(file), b"fn a() {}\n").unwrap();
+        let mut runs = definition::load(&lab, "demo", &papers).unwrap();
+        runs.guest.cohort = true;
+        let mut scans = definition::load(&lab, "demo", &papers).unwrap();
+        scans.guest.cohort = true;
+        scans.variants[0].command = "cohort scan --json".to_string();
+        let now = |lab: &Lab| [&runs, &scans].map(|it| programs(lab, it).unwrap());
+        let files = [
+            // A change of the file changes a guest that runs `cohort run`, and one that scans.
+            ("cohort/src/scan/a.rs", [false, true]),
+            ("cohort/src/show/a.rs", [false, false]),
+            ("cohort/src/lab/a.rs", [false, false]),
+            ("cohort/src/run.rs", [true, true]),
+            ("snapshot/src/a.rs", [false, true]),
+        ];
+        for (file, _) in files {
+            super::files::write(&lab.path("crates").join(file), b"fn a() {}\n").unwrap();
         }
-        let before = now(&lab);
-        for file in ["show", "lab"] {
-            edit(
-                &lab,
-                &format!("crates/cohort/src/{file}/a.rs"),
-                "a()",
-                "b()",
-            );
+        for (file, changes) in files {
+            let before = now(&lab);
+            edit(&lab, &format!("crates/{file}"), "a()", "b()");
+            let after = now(&lab);
+            assert_eq!([0, 1].map(|i| before[i] != after[i]), changes, "{file}");
         }
-        assert_eq!(now(&lab), before);
-        edit(&lab, "crates/cohort/src/scan/a.rs", "a()", "b()");
-        assert_ne!(now(&lab), before);
     }
 
     #[test]
