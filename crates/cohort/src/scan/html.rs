@@ -129,6 +129,6 @@ mod tests {
         let mut report = report();
         report.groups[0].name = "/usr/sbin/a-program-with-a-long-name --and an --argument".into();
         std::fs::write(&file, page(&report, &Show::default()).unwrap()).unwrap();
-        browser::check(&file);
+        browser::check(&[file]);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Looks at pages and pictures in a browser without a screen, for tests.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Debian's names of browsers that can do this.
@@ -9,75 +9,80 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 /// A telephone's width and a screen's.
 const WIDTHS: [u32; 2] = [390, 1200];
 
-/// Prints what is wrong in the frame: texts of a picture that cover each other, that are cut off or
-/// that are too small to read, and a page that is wider than the frame.
+/// Prints what is wrong in each frame: texts of a picture that cover each other, that are cut off or
+/// that are too small to read, and a page that is wider than its frame.
 const LOOK: &str = r#"
 onload = () => {
-  const page = document.querySelector('iframe').contentDocument, wrong = [];
-  const pictures = page.documentElement.localName == 'svg' ? [page.documentElement] : [...page.querySelectorAll('svg')];
-  let texts = 0;
-  for (const picture of pictures) {
-    const all = [...picture.querySelectorAll('text')].map(it => [it.textContent.trim(), it.getBoundingClientRect()]);
-    const edge = picture.getBoundingClientRect();
-    texts += all.length;
-    all.forEach(([text, box], at) => {
-      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 || box.bottom > edge.bottom + 1)
-        wrong.push(`${text} is cut off`);
-      if (Math.max(box.height, box.width) < 9)
-        wrong.push(`${text} is too small`);
-      for (const [other, its] of all.slice(at + 1)) {
-        const wide = Math.min(box.right, its.right) - Math.max(box.left, its.left);
-        const high = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
-        // A line's box is higher than its letters.
-        if (wide > 1 && high > box.height / 4)
-          wrong.push(`${text} covers ${other}`);
-      }
-    });
+  for (const frame of document.querySelectorAll('iframe')) {
+    const page = frame.contentDocument, room = page.documentElement, wrong = [];
+    const alone = room.localName == 'svg';
+    let texts = 0;
+    for (const picture of alone ? [room] : page.querySelectorAll('svg')) {
+      const all = [...picture.querySelectorAll('text')].map(it => [it.textContent.trim(), it.getBoundingClientRect()]);
+      const edge = picture.getBoundingClientRect();
+      texts += all.length;
+      all.forEach(([text, box], at) => {
+        if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 || box.bottom > edge.bottom + 1)
+          wrong.push(`${text} is cut off`);
+        if (Math.max(box.height, box.width) < 9)
+          wrong.push(`${text} is too small`);
+        for (const [other, its] of all.slice(at + 1)) {
+          const wide = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+          const high = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+          // A line's box is higher than its letters.
+          if (wide > 1 && high > box.height / 4)
+            wrong.push(`${text} covers ${other}`);
+        }
+      });
+    }
+    if (!texts)
+      wrong.push('no texts');
+    if (!alone && room.scrollWidth > room.clientWidth)
+      wrong.push(`the page is ${room.scrollWidth} wide`);
+    for (const what of wrong)
+      frame.after(`\n[${frame.title}: ${what}]\n`);
+    frame.after('\n[looked]\n');
   }
-  const room = page.documentElement;
-  if (room.localName != 'svg' && room.scrollWidth > room.clientWidth)
-    wrong.push(`the page is ${room.scrollWidth} wide`);
-  const said = document.createElement('pre');
-  said.textContent = `looked at ${texts} texts;` + wrong.join(';') + ';end';
-  document.body.append(said);
 };
 "#;
 
 /// Fails if a page or picture is hard to read at one of [`WIDTHS`]. Says so where there is no
 /// browser to look with.
-pub fn check(file: &Path) {
-    let found = |name: &&&str| {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&paths).any(|dir| dir.join(name).exists())
-    };
-    let Some(browser) = BROWSERS.iter().find(found) else {
+pub fn check(files: &[PathBuf]) {
+    let Some(browser) = browser() else {
         eprintln!(
             "skipped: no {}: `cohort lab setup` installs one",
             BROWSERS.join(" or ")
         );
         return;
     };
-    for width in WIDTHS {
-        let wrong = look(browser, file, width);
-        assert!(
-            wrong.is_empty(),
-            "{} at {width}: {wrong:#?}",
-            file.display()
-        );
-    }
+    let wrong = look(browser, files);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What is wrong with a page or picture at a width. A browser's own window cannot be as narrow as
-/// a telephone, a frame in it can.
-fn look(browser: &str, file: &Path, width: u32) -> Vec<String> {
+fn browser() -> Option<&'static str> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &&str| std::env::split_paths(&paths).any(|dir| dir.join(name).exists());
+    BROWSERS.into_iter().find(found)
+}
+
+/// What is wrong with pages and pictures. A browser's own window cannot be as narrow as a telephone,
+/// frames in it can.
+fn look(browser: &str, files: &[PathBuf]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
-    let frame = dir.path().join("frame.html");
-    let html = format!(
-        "<!DOCTYPE html><body style='margin:0'><iframe src='file://{}' style='border:0;height:4000px;\
-         width:{width}px'></iframe><script>{LOOK}</script>",
-        file.display()
-    );
-    std::fs::write(&frame, html).unwrap();
+    let mut html = String::from("<!DOCTYPE html><body>");
+    for file in files {
+        for width in WIDTHS {
+            let name = file.file_name().unwrap().to_string_lossy();
+            html += &format!(
+                "<iframe src='file://{}' title='{name} at {width}' \
+                 style='border:0;height:1000px;width:{width}px'></iframe>",
+                file.display()
+            );
+        }
+    }
+    let frames = dir.path().join("frames.html");
+    std::fs::write(&frames, format!("{html}<script>{LOOK}</script>")).unwrap();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .arg("--allow-file-access-from-files")
@@ -85,57 +90,65 @@ fn look(browser: &str, file: &Path, width: u32) -> Vec<String> {
             "--user-data-dir={}",
             dir.path().join("profile").display()
         ))
-        .arg(format!("--window-size={},1000", width.max(800)))
-        .arg(format!("file://{}", frame.display()))
+        .arg(format!("file://{}", frames.display()))
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let said = text
-        .split_once("<pre>looked at ")
-        .and_then(|(_, rest)| rest.split_once(";end<"));
-    let (said, _) = said.unwrap_or_else(|| panic!("{browser} did not look: {output:?}"));
-    let (texts, wrong) = said.split_once(" texts;").unwrap();
-    assert!(
-        texts.parse::<u32>().unwrap() > 0,
-        "no texts in {}",
-        file.display()
+    let (mut lines, looked): (Vec<&str>, Vec<&str>) = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'))
+        .partition(|line| *line != "looked");
+    let expected = files.len() * WIDTHS.len();
+    assert_eq!(
+        looked.len(),
+        expected,
+        "{browser} did not look at all: {output:?}"
     );
-    let wrong = wrong.split(';').filter(|text| !text.is_empty());
-    wrong.map(str::to_string).collect()
+    lines.sort_unstable();
+    lines.into_iter().map(str::to_string).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the browser says of a picture at the width of a telephone.
-    fn said(picture: &str) -> Option<Vec<String>> {
-        let browser = BROWSERS
-            .iter()
-            .find(|name| Command::new(name).arg("--version").output().is_ok())?;
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("page.html");
-        std::fs::write(&file, format!("<!DOCTYPE html><body>{picture}")).unwrap();
-        Some(look(browser, &file, 390))
-    }
-
     #[test]
     fn texts_that_cover_each_other_or_are_cut_off_are_found() {
-        let svg = |texts: &str| format!("<svg width='300' height='100'>{texts}</svg>");
-        let Some(good) = said(&svg(
-            "<text x='9' y='30'>one</text><text x='9' y='60'>two</text>",
-        )) else {
+        let Some(browser) = browser() else {
             eprintln!("skipped: no browser");
             return;
         };
-        assert_eq!(good, [""; 0]);
-        let covered = svg("<text x='9' y='30'>one</text><text x='20' y='33'>two</text>");
-        assert_eq!(said(&covered).unwrap(), ["one covers two"]);
-        let cut = svg("<text x='290' y='30'>one</text>");
-        assert_eq!(said(&cut).unwrap(), ["one is cut off"]);
-        let small = svg("<text x='9' y='30' font-size='4'>one</text>");
-        assert_eq!(said(&small).unwrap(), ["one is too small"]);
-        let wide = svg("<text x='9' y='30'>one</text>") + "<div style='width:500px'>wide</div>";
-        assert_eq!(said(&wide).unwrap(), ["the page is 508 wide"]);
+        let dir = tempfile::tempdir().unwrap();
+        let svg = |texts: &str| format!("<svg width='300' height='100'>{texts}</svg>");
+        let page = |name: &str, body: String| {
+            let file = dir.path().join(format!("{name}.html"));
+            std::fs::write(&file, format!("<!DOCTYPE html><body>{body}")).unwrap();
+            file
+        };
+        let one = "<text x='9' y='30'>one</text>";
+        let wide = "<div style='width:500px'>wide</div>";
+        let files = [
+            page("good", svg(&format!("{one}<text x='9' y='60'>two</text>"))),
+            page(
+                "covered",
+                svg(&format!("{one}<text x='20' y='33'>two</text>")),
+            ),
+            page("cut", svg("<text x='290' y='30'>one</text>")),
+            page("small", svg("<text x='9' y='30' font-size='4'>one</text>")),
+            page("wide", svg(one) + wide),
+            page("none", svg("")),
+        ];
+        let expected = [
+            "covered.html at 1200: one covers two",
+            "covered.html at 390: one covers two",
+            "cut.html at 1200: one is cut off",
+            "cut.html at 390: one is cut off",
+            "none.html at 1200: no texts",
+            "none.html at 390: no texts",
+            "small.html at 1200: one is too small",
+            "small.html at 390: one is too small",
+            "wide.html at 390: the page is 508 wide",
+        ];
+        assert_eq!(look(browser, &files), expected);
     }
 }

@@ -71,15 +71,14 @@ fn the_papers_values_are_drawn() {
 #[test]
 fn no_label_covers_another_on_a_telephone_or_a_screen() {
     let dir = tempfile::tempdir().unwrap();
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    let mut all = files::with_suffix(&pictures, ".svg").unwrap();
     for (name, html) in own() {
         let file = dir.path().join(name);
         // What is folded is looked at too.
         let open = html.replace("<details>", "<details open>");
         files::write(&file, open.as_bytes()).unwrap();
-        browser::check(&file);
+        all.push(file);
     }
-    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
-    for file in files::with_suffix(&pictures, ".svg").unwrap() {
-        browser::check(&file);
-    }
+    browser::check(&all);
 }
