@@ -254,6 +254,7 @@ fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<Pa
         let text = files::read(&letter)?;
         let cover = cover(lab, plan, number, series, version)?;
         let text = text
+            .replacen("From: lab <lab@localhost>", &format!("From: {author}"), 1)
             .replacen("*** SUBJECT HERE ***", &series.title, 1)
             .replacen("*** BLURB HERE ***", cover.trim_end(), 1);
         files::write(&letter, text.as_bytes())?;
