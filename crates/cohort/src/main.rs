@@ -3,13 +3,16 @@
 //! kernel and measures it.
 
 mod lab;
+mod manual;
 mod output;
 mod run;
 mod scan;
 mod show;
 
-use anyhow::bail;
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::CompleteEnv;
+use clap_complete::env::Shells;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Shared address translation for Linux.
@@ -30,27 +33,40 @@ enum Command {
     Lab(lab::Args),
     /// Print the manual page, of a subcommand if one is named.
     Man {
-        /// For instance `scan`.
-        subcommand: Option<String>,
+        /// For instance `lab build`.
+        subcommand: Vec<String>,
+        /// Write the pages of all commands into this directory.
+        #[arg(long, value_name = "DIR", conflicts_with = "subcommand")]
+        dir: Option<PathBuf>,
     },
     /// Print completions for a shell.
+    ///
+    /// The shell asks this program for the names that there are, experiments among them.
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+        shell: String,
     },
 }
 
+/// The variable by which a shell's script asks for completions.
+const COMPLETE: &str = "COMPLETE";
+
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(Cli::command)
+        .var(COMPLETE)
+        .complete();
     let outcome = match Cli::parse().command {
         Command::Run(args) => Ok(run::main(&args)),
         Command::Scan(args) => scan::main(*args),
         Command::Lab(args) => lab::main(args),
-        Command::Man { subcommand } => man(subcommand.as_deref()),
-        Command::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "cohort", &mut text);
-            output::print(text).map(|()| ExitCode::SUCCESS)
+        Command::Man { dir: Some(dir), .. } => {
+            manual::pages(Cli::command(), &dir).map(|()| ExitCode::SUCCESS)
         }
+        Command::Man { subcommand, .. } => manual::page(Cli::command(), &subcommand)
+            .and_then(output::print)
+            .map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell } => completions(&shell),
     };
     match outcome {
         Ok(code) => code,
@@ -70,20 +86,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a manual page made from the definition of the command line.
-fn man(subcommand: Option<&str>) -> anyhow::Result<ExitCode> {
-    let mut command = Cli::command();
-    // Makes the names of subcommands whole: `cohort-scan`.
-    command.build();
-    let command = match subcommand {
-        None => command,
-        Some(name) => match command.find_subcommand(name) {
-            Some(found) => found.clone(),
-            None => bail!("there is no subcommand {name}"),
-        },
-    };
+/// Prints the script that has a shell ask this program, which it finds by its name.
+fn completions(shell: &str) -> anyhow::Result<ExitCode> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(shell).expect("clap takes no other shell");
     let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
+    shell.write_registration(COMPLETE, "cohort", "cohort", "cohort", &mut text)?;
     output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "lab::check",
     "lab::send",
     "lab::cli",
+    "manual",
 ];
 /// Pairs that must not import each other though the order would allow one direction.
 const APART: &[(&str, &str)] = &[("lab", "scan"), ("scan", "run"), ("scan", "lab")];

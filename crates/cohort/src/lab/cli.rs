@@ -7,7 +7,7 @@ use super::check::{
     arm64, fuzz, mmtests, mutate, native, scan_kernels, selftests, soak, stages, tally::Tally,
 };
 use super::experiment::{
-    definition, kept, made_from, papers, print, report, results, run as experiment,
+    complete, definition, kept, made_from, papers, print, report, results, run as experiment,
 };
 use super::guest::{plugin, programs, rootfs, run as guest, setup};
 use super::host::files;
@@ -52,6 +52,7 @@ enum Command {
     /// Make a root file system for the guest.
     Rootfs {
         /// A recipe in guest/rootfs, without `.toml`.
+        #[arg(add = complete::rootfs())]
         name: String,
     },
     /// Boot a guest with a shell on this terminal.
@@ -60,7 +61,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Config::Bench)]
         config: Config,
         /// The recipe of its root file system, in guest/rootfs.
-        #[arg(long, default_value = "base")]
+        #[arg(long, default_value = "base", add = complete::rootfs())]
         rootfs: String,
         /// Memory in MB.
         #[arg(long, default_value_t = 2048)]
@@ -116,10 +117,10 @@ enum Command {
     /// Run experiments and write their results.
     Run {
         /// Names that `cohort lab list` prints.
-        #[arg(required = true, value_name = "EXPERIMENT")]
+        #[arg(required = true, value_name = "EXPERIMENT", add = complete::experiments())]
         experiments: Vec<String>,
         /// Run the guests under this translation model: the name of a built-in or a TOML file.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = complete::models())]
         model: Option<String>,
         /// Compare every translation with QEMU's (slow); fail if one differs.
         #[arg(long)]

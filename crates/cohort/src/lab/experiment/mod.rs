@@ -3,6 +3,7 @@
 
 pub mod code;
 pub mod compare;
+pub mod complete;
 pub mod definition;
 pub mod expr;
 pub mod kept;

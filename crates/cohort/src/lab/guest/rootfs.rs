@@ -17,6 +17,9 @@ use std::process::Command;
 /// Change this when this file makes another image from the same recipe.
 const METHOD: &[u8] = b"2";
 
+/// Where the recipes are.
+const RECIPES: &str = "guest/rootfs";
+
 /// A recipe, `guest/rootfs/NAME.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,18 +42,21 @@ pub struct Recipe {
     pub setup: Vec<String>,
 }
 
+/// The names of all recipes.
+pub fn names(lab: &Lab) -> Result<Vec<String>> {
+    Ok(files::with_suffix(&lab.path(RECIPES), ".toml")?
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect())
+}
+
 /// Reads the recipe NAME; the error lists those that there are.
 pub fn recipe(lab: &Lab, name: &str) -> Result<Recipe> {
-    let dir = lab.path("guest/rootfs");
-    let path = dir.join(format!("{name}.toml"));
+    let path = lab.path(&format!("{RECIPES}/{name}.toml"));
     if !path.exists() {
-        let names: Vec<String> = files::with_suffix(&dir, ".toml")?
-            .iter()
-            .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
-            .collect();
         bail!(
             "there is no root file system `{name}`; there are: {}",
-            names.join(", ")
+            names(lab)?.join(", ")
         );
     }
     let recipe: Recipe = toml::from_str(&files::read(&path)?)

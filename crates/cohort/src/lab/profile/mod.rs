@@ -32,6 +32,7 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// A name that `cohort lab list` prints.
+    #[arg(add = crate::lab::experiment::complete::experiments())]
     pub experiment: String,
     /// Only this variant; give it twice for two side by side. Default: all.
     #[arg(long, value_name = "NAME")]

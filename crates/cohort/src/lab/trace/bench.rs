@@ -3,9 +3,9 @@
 //! fast the model is beside the bare emulator.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::experiment::run;
+use crate::lab::experiment::{complete, definition};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{self, Output, Plugin, Regions, Task};
 use crate::lab::guest::programs;
@@ -34,6 +34,7 @@ const COMMAND: &str = "for cpu in 1 2 3 4 5 6 7 8; do python3 -c 'import json, r
 #[derive(clap::Args)]
 pub struct RecordArgs {
     /// A name of `cohort lab list`.
+    #[arg(add = complete::experiments())]
     experiment: String,
     /// Only this variant.
     #[arg(long, value_name = "NAME")]
@@ -44,7 +45,7 @@ pub struct RecordArgs {
 #[derive(clap::Args)]
 pub struct BenchArgs {
     /// A built-in model's name or a TOML file.
-    #[arg(long, value_name = "NAME", default_value = "babelfish-isca20")]
+    #[arg(long, value_name = "NAME", default_value = "babelfish-isca20", add = complete::models())]
     model: String,
     /// As JSON.
     #[arg(long)]

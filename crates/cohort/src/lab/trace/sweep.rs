@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Replaying traces: one under one model, or many under many configurations at once.
 
+use crate::lab::experiment::complete;
 use crate::lab::host::files;
 use crate::lab::trace::joblist::{self, Scheduler};
 use crate::lab::trace::variation::{self, Configuration, Vary};
@@ -33,7 +34,7 @@ pub struct ReplayArgs {
     /// A trace that `cohort lab record` wrote.
     trace: PathBuf,
     /// A built-in model's name or a TOML file.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::models())]
     model: String,
 }
 
@@ -44,7 +45,8 @@ pub struct SweepArgs {
     #[arg(required = true, value_name = "TRACE")]
     inputs: Vec<PathBuf>,
     /// A built-in model's name or a TOML file; may be given many times.
-    #[arg(long = "model", value_name = "NAME", required_unless_present = "merge")]
+    #[arg(long = "model", value_name = "NAME", required_unless_present = "merge",
+        add = complete::models())]
     models: Vec<String>,
     /// Values for a key of the description, for instance core.rob=64,128 or tlb.4.entries=768,1536
     /// (elements count from 0); may be given many times, every combination is replayed.
