@@ -5,12 +5,22 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 COHORT = target/release/cohort
 
+PREFIX = /usr/local
+DESTDIR =
+BINDIR = $(PREFIX)/bin
+SHARE = $(DESTDIR)$(PREFIX)/share
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+# Debian's zsh looks in other places for its packages' completions than for what root puts there.
+ZSH = $(SHARE)/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+EXAMPLES = $(SHARE)/doc/cohort/examples
+
 help:
 	@echo "make demo    build everything, boot it, and show what sharing does to a fork"
 	@echo "make test    every test: host, style, and the kernel's in a guest"
 	@echo "make test-long   all cases, an hour of load, an hour of fuzzing, the kernel's own tests"
 	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
+	@echo "make install PREFIX=/usr/local   the host tools, manual pages, completions, units"
 	@echo "make check   formatting, lints, and tables that say what the kept results say"
 	@echo "make clean   remove what was built, keep results"
 
@@ -37,6 +47,22 @@ check: bootstrap
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo run --locked --quiet --package cohort -- lab report --check
 
+# Installs what `make build` made, so that root need not have a compiler.
+install:
+	@[ -x $(COHORT) ] || $(MAKE) build
+	install -D $(COHORT) $(DESTDIR)$(BINDIR)/cohort
+	$(COHORT) man --dir $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(ZSH) \
+		$(SHARE)/fish/vendor_completions.d $(UNITS) $(EXAMPLES)/systemd
+	$(COHORT) completions bash >$(SHARE)/bash-completion/completions/cohort
+	$(COHORT) completions zsh >$(ZSH)/_cohort
+	$(COHORT) completions fish >$(SHARE)/fish/vendor_completions.d/cohort.fish
+	for file in packaging/systemd/cohort-scan.*; do \
+		sed 's|@BINDIR@|$(BINDIR)|' $$file >$(UNITS)/$${file##*/} || exit 1; done
+	for file in packaging/systemd/examples/*; do \
+		sed 's|@BINDIR@|$(BINDIR)|' $$file >$(EXAMPLES)/systemd/$${file##*/} || exit 1; done
+	install -D -m 644 packaging/grafana/cohort-scan.json $(EXAMPLES)/grafana/cohort-scan.json
+
 clean:
 	@if [ -x $(COHORT) ]; then $(COHORT) lab clean; fi
 	rm -rf target
@@ -44,4 +70,4 @@ clean:
 bootstrap:
 	@scripts/bootstrap.sh
 
-.PHONY: help demo test test-long soak build check clean bootstrap
+.PHONY: help demo test test-long soak build install check clean bootstrap

@@ -143,7 +143,7 @@ fn replaying_needs_no_checkout() {
     // There is no checkout here: commands that need one say so.
     let list = sweep.lab().arg("list").output().unwrap();
     assert!(
-        errors(&list).contains("not a checkout"),
+        errors(&list).contains("no checkout of Cohort"),
         "{}",
         errors(&list)
     );

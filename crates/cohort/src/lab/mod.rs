@@ -21,6 +21,12 @@ use anyhow::{Context, Result, bail};
 use kernel::source;
 use std::path::{Path, PathBuf};
 
+/// What a program that was installed says without one.
+const NO_CHECKOUT: &str = "no checkout of Cohort is around this directory or this program, and the \
+     lab needs its kernel patches, guest programs and experiments: run this in one, or name it with \
+     --root DIR. Without a checkout there are `cohort run`, `cohort scan`, `cohort lab replay` and \
+     `cohort lab sweep`";
+
 /// A checkout of the project and the kernel's packed source.
 #[derive(Debug, Clone)]
 pub struct Lab {
@@ -42,9 +48,7 @@ impl Lab {
                     .chain(program.ancestors())
                     .find(|dir| is_checkout(dir))
                     .map(Path::to_path_buf)
-                    .context(
-                        "this is not a checkout of Cohort: run this in one, or name it with --root",
-                    )?
+                    .context(NO_CHECKOUT)?
             }
         };
         if !is_checkout(&root) {

@@ -49,6 +49,7 @@ const HOST: &[&str] = &[
     "experiments",
     "guest",
     "kernel",
+    "packaging",
     "papers",
     "results",
     "scripts",

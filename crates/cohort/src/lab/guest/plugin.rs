@@ -74,7 +74,8 @@ pub fn ready(task: &Task) -> Result<()> {
     let file = plugin()?;
     if !file.is_file() {
         bail!(
-            "there is no {}: `make build` makes it beside this program",
+            "there is no {}, which translation models run in: `make build` in the checkout makes it \
+             beside target/release/cohort; run that program",
             file.display()
         );
     }
