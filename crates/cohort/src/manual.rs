@@ -136,7 +136,32 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab rootfs base",
             "Make the root file system that most guests have.",
         )],
-        "cohort lab shell" => &[("cohort lab shell", "Boot a guest with a shell.")],
+        "cohort lab shell" => {
+            statuses = &[
+                ("0", "Without CMD: the guest was left."),
+                ("1", "The guest could not be started; the message says why."),
+                ("2", "The command line is wrong."),
+                ("124", "CMD took longer than --timeout."),
+                ("125", "The guest ended before CMD did."),
+                ("128+N", "Signal N ended CMD."),
+                ("others", "The exit status of CMD."),
+            ];
+            &[
+                ("cohort lab shell", "Boot a guest with a shell."),
+                (
+                    "cohort lab shell -- cohort run -- true",
+                    "Run a command on the kernel of this checkout.",
+                ),
+                (
+                    "cohort lab shell --kernel arch/x86/boot/bzImage -- uname -r",
+                    "Run a command on your own kernel.",
+                ),
+                (
+                    "cohort lab shell --copy ./test -- test --quick",
+                    "Run your own program, built for Debian.",
+                ),
+            ]
+        }
         "cohort lab test" => {
             statuses = TESTS;
             &[

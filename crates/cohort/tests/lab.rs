@@ -257,6 +257,14 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "no model is called \"baselime\"",
         ),
         (
+            &["shell", "--kernel", "/no/such", "--", "true"],
+            "there is no kernel image /no/such",
+        ),
+        (
+            &["shell", "--copy", "/no/such", "--", "true"],
+            "/no/such is not a file to copy",
+        ),
+        (
             &["bench-model", "--model", "nosuch"],
             "no model is called \"nosuch\"",
         ),

@@ -9,7 +9,7 @@ use super::check::{
 use super::experiment::{
     complete, definition, kept, made_from, papers, print, report, results, run as experiment,
 };
-use super::guest::{plugin, programs, rootfs, run as guest, setup};
+use super::guest::{plugin, rootfs, setup, shell};
 use super::host::files;
 use super::kernel::build::{self, Config};
 use super::profile;
@@ -52,24 +52,11 @@ enum Command {
     /// Make a root file system for the guest.
     Rootfs {
         /// A recipe in guest/rootfs, without `.toml`.
-        #[arg(add = complete::rootfs())]
+        #[arg(add = rootfs::complete())]
         name: String,
     },
-    /// Boot a guest with a shell on this terminal.
-    Shell {
-        /// The kernel.
-        #[arg(long, value_enum, default_value_t = Config::Bench)]
-        config: Config,
-        /// The recipe of its root file system, in guest/rootfs.
-        #[arg(long, default_value = "base", add = complete::rootfs())]
-        rootfs: String,
-        /// Memory in MB.
-        #[arg(long, default_value_t = 2048)]
-        memory: u64,
-        /// Words to add to the kernel's command line.
-        #[arg(long, default_value = "")]
-        cmdline: String,
-    },
+    /// Boot a guest with a shell on this terminal, or run a command in one.
+    Shell(shell::Options),
     /// Run the selftests of the kernel series in a guest; fail if one fails.
     Test {
         /// The kernel.
@@ -181,7 +168,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::Sweep(args) => return sweep::sweep(args).map(|()| ExitCode::SUCCESS),
         _ => Lab::find(args.root)?,
     };
-    if !matches!(args.command, Command::Shell { .. }) {
+    if !matches!(args.command, Command::Shell(_)) {
         // Exiting at once is safe: children end with us, and a file has another name until it is
         // complete.
         ctrlc::set_handler(|| {
@@ -198,12 +185,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             say!("Linux {}: {}", kernel.describe(), kernel.image.display())?;
         }
         Command::Rootfs { name } => say!("{}", rootfs::image(&lab, &name)?.display())?,
-        Command::Shell {
-            config,
-            rootfs,
-            memory,
-            cmdline,
-        } => shell(&lab, config, &rootfs, memory, &cmdline)?,
+        Command::Shell(options) => return shell::shell(&lab, &options),
         Command::Test {
             config,
             filter,
@@ -457,35 +439,6 @@ fn list(lab: &Lab) -> Result<()> {
     }
     say!("{}", print::list(&rows))?;
     Ok(())
-}
-
-fn shell(lab: &Lab, config: Config, rootfs: &str, memory: u64, cmdline: &str) -> Result<()> {
-    let kernel = build::build(lab, config)?;
-    let init = programs::init(lab)?;
-    let mut programs = programs::workloads(lab)?;
-    if config != Config::Pristine {
-        programs.extend(programs::selftests(lab, config)?);
-    }
-    programs.push(programs::cohort()?);
-    let image = rootfs::image(lab, rootfs)?;
-    eprintln!("^A x or leaving the shell ends the guest; the programs are in /lab/bin");
-    guest::Spec {
-        name: "shell".into(),
-        machine: guest::Machine::lab(),
-        kernel: &kernel.image,
-        memory,
-        cpus: 2,
-        icount: false,
-        rootfs: Some(&image),
-        read_limit: None,
-        cmdline: format!("lab.shell quiet {cmdline}"),
-        init: &init,
-        programs: &programs,
-        steps: Vec::new(),
-        plugin: None,
-        limit: 0,
-    }
-    .shell(lab)
 }
 
 fn clean(lab: &Lab, all: bool) -> Result<()> {

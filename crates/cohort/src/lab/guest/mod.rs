@@ -3,9 +3,12 @@
 
 pub mod cpio;
 pub mod job;
+pub mod packaged;
 pub mod plugin;
 pub mod programs;
 pub mod protocol;
 pub mod rootfs;
 pub mod run;
 pub mod setup;
+pub mod shell;
+mod stdio;

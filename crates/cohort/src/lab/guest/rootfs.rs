@@ -10,6 +10,7 @@ use crate::lab::host::hash::{Hasher, short};
 use crate::lab::host::process::{Event, run_or_fail};
 use crate::lab::host::progress::Progress;
 use anyhow::{Context, Result, bail};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,16 @@ pub fn names(lab: &Lab) -> Result<Vec<String>> {
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect())
+}
+
+/// What a shell completes: the names of the checkout's recipes. It shows no error, so that no
+/// checkout means no names.
+pub fn complete() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let names = Lab::find(None).and_then(|lab| names(&lab));
+        let names = names.unwrap_or_default().into_iter();
+        names.map(CompletionCandidate::new).collect()
+    })
 }
 
 /// Reads the recipe NAME; the error lists those that there are.

@@ -11,6 +11,7 @@ use crate::lab::guest::job::{self, Step};
 use crate::lab::guest::plugin::Plugin;
 use crate::lab::guest::programs::Program;
 use crate::lab::guest::protocol::Report;
+use crate::lab::guest::stdio;
 use crate::lab::host::files;
 use crate::lab::host::process::{end_with_us, spawn};
 use crate::lab::host::progress::{Progress, duration};
@@ -155,6 +156,19 @@ impl Outcome {
 impl Spec<'_> {
     /// Boots the guest, runs the job and waits for its end.
     pub fn run(&self, lab: &Lab) -> Result<Outcome> {
+        self.run_with(lab, None)
+    }
+
+    /// As [`Spec::run`], with this program's input and outputs on the virtio ports `in`, `out` and
+    /// `err`, and without progress.
+    pub fn run_here(&self, lab: &Lab) -> Result<Outcome> {
+        let (ports, guest) = stdio::ports()?;
+        let outcome = self.run_with(lab, Some(guest))?;
+        ports.finish();
+        Ok(outcome)
+    }
+
+    fn run_with(&self, lab: &Lab, ports: Option<stdio::Guest>) -> Result<Outcome> {
         let dir = self.prepare(lab)?;
         let console = dir.join("console.log");
         let report_file = dir.join("report");
@@ -164,7 +178,7 @@ impl Spec<'_> {
         }
         let log = std::fs::File::create(&errors)
             .with_context(|| format!("cannot create {}", errors.display()))?;
-        let mut command = self.qemu(&dir);
+        let mut command = self.qemu(&dir, ports.as_ref());
         command
             .arg("-display")
             .arg("none")
@@ -175,12 +189,13 @@ impl Spec<'_> {
             .stderr(log);
         end_with_us(&mut command, libc::SIGKILL);
         let mut child = spawn(&mut command)?;
-        let mut progress = Progress::new(
-            &format!("guest {}", self.name),
-            "steps",
-            Some(self.steps.len() as u64 + 1),
-        );
-        progress.note("boots");
+        // What the command prints is all there is to see.
+        let mut progress = ports.is_none().then(|| {
+            let steps = Some(self.steps.len() as u64 + 1);
+            Progress::new(&format!("guest {}", self.name), "steps", steps)
+        });
+        // Only QEMU has them now: they end with it.
+        drop(ports);
 
         let start = Instant::now();
         let limit = Duration::from_secs(self.limit);
@@ -237,13 +252,11 @@ impl Spec<'_> {
                 .iter()
                 .filter(|step| step.ending != crate::lab::guest::protocol::Ending::Unfinished)
                 .count();
-            progress.note(
-                report
-                    .steps
-                    .last()
-                    .map_or("boots", |step| step.name.as_str()),
-            );
-            progress.set(ended as u64 + u64::from(report.ready));
+            if let Some(progress) = &mut progress {
+                let step = report.steps.last();
+                progress.note(step.map_or("boots", |step| step.name.as_str()));
+                progress.set(ended as u64 + u64::from(report.ready));
+            }
             std::thread::sleep(POLL);
         }
         let log = std::fs::read(&console).unwrap_or_default();
@@ -254,7 +267,9 @@ impl Spec<'_> {
             report,
             console,
         };
-        progress.finish(&format!("guest {} ended", self.name));
+        if let Some(progress) = progress {
+            progress.finish(&format!("guest {} ended", self.name));
+        }
         Ok(outcome)
     }
 
@@ -262,7 +277,7 @@ impl Spec<'_> {
     pub fn shell(&self, lab: &Lab) -> Result<()> {
         let dir = self.prepare(lab)?;
         files::write(&dir.join("report"), b"")?;
-        let mut command = self.qemu(&dir);
+        let mut command = self.qemu(&dir, None);
         command
             .args(["-display", "none"])
             // ^C belongs to the guest's shell here; ^A x ends QEMU.
@@ -304,7 +319,7 @@ impl Spec<'_> {
         Ok(cpio.finish())
     }
 
-    fn qemu(&self, dir: &Path) -> Command {
+    fn qemu(&self, dir: &Path, ports: Option<&stdio::Guest>) -> Command {
         let board = self.machine.board;
         let mut qemu = Command::new(self.machine.arch.qemu);
         let mut cmdline = String::from(board.cmdline);
@@ -342,8 +357,12 @@ impl Spec<'_> {
             .arg("-append")
             .arg(cmdline)
             .arg("-device")
-            .arg(format!("virtio-serial-{}", board.bus))
-            .arg("-chardev")
+            .arg(format!("virtio-serial-{}", board.bus));
+        if let Some(ports) = ports {
+            ports.add_to(&mut qemu);
+        }
+        // The last port: when a guest has found it, it has the others.
+        qemu.arg("-chardev")
             .arg(format!("file,id=lab,path={}", dir.join("report").display()))
             .args(["-device", "virtserialport,chardev=lab,name=lab"]);
         if let Some(plugin) = self.plugin {
