@@ -5,6 +5,8 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 COHORT = target/release/cohort
 
+# The configuration of the kernel's package; without it, that of the running kernel.
+KERNEL_CONFIG =
 PREFIX = /usr/local
 DESTDIR =
 BINDIR = $(PREFIX)/bin
@@ -20,6 +22,7 @@ help:
 	@echo "make test-long   all cases, an hour of load, an hour of fuzzing, the kernel's own tests"
 	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
+	@echo "make deb     Debian packages: the host tools, and our kernel configured as this machine's"
 	@echo "make install PREFIX=/usr/local   the host tools, manual pages, completions, units"
 	@echo "make check   formatting, lints, and tables that say what the kept results say"
 	@echo "make clean   remove what was built, keep results"
@@ -63,6 +66,10 @@ install:
 		sed 's|@BINDIR@|$(BINDIR)|' $$file >$(EXAMPLES)/systemd/$${file##*/} || exit 1; done
 	install -D -m 644 packaging/grafana/cohort-scan.json $(EXAMPLES)/grafana/cohort-scan.json
 
+deb: build
+	$(COHORT) lab setup
+	$(COHORT) lab deb $(if $(KERNEL_CONFIG),--kernel-config $(KERNEL_CONFIG))
+
 clean:
 	@if [ -x $(COHORT) ]; then $(COHORT) lab clean; fi
 	rm -rf target
@@ -70,4 +77,4 @@ clean:
 bootstrap:
 	@scripts/bootstrap.sh
 
-.PHONY: help demo test test-long soak build install check clean bootstrap
+.PHONY: help demo test test-long soak build install deb check clean bootstrap

@@ -162,6 +162,16 @@ fn of(command: &str) -> Option<Extra> {
                 ),
             ]
         }
+        "cohort lab deb" => &[
+            (
+                "cohort lab deb",
+                "Build the packages, the kernel configured as the running one.",
+            ),
+            (
+                "cohort lab deb --kernel-config FILE",
+                "Configure the kernel as a file says.",
+            ),
+        ],
         "cohort lab test" => {
             statuses = TESTS;
             &[
@@ -265,6 +275,13 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab check-native --rounds 3",
             "Compare the model's ratios with those of this machine.",
         )],
+        "cohort lab check-packages" => {
+            statuses = TESTS;
+            &[(
+                "cohort lab check-packages --no-kernel",
+                "Check the package of the host tools alone.",
+            )]
+        }
         "cohort lab bench-model" => &[(
             "cohort lab bench-model",
             "Print the model's speed beside QEMU's.",

@@ -265,6 +265,14 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "/no/such is not a file to copy",
         ),
         (
+            &["deb", "--kernel-config", "/no/such"],
+            "cannot read /no/such",
+        ),
+        (
+            &["deb", "--kernel-config", "/etc/passwd"],
+            "/etc/passwd has no line CONFIG_",
+        ),
+        (
             &["bench-model", "--model", "nosuch"],
             "no model is called \"nosuch\"",
         ),
@@ -282,7 +290,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "{args:?}: {}",
             text(&output)
         );
-        for made in ["out/build", "out/guest", "out/rootfs", "out/run"] {
+        for made in ["out/build", "out/deb", "out/guest", "out/rootfs", "out/run"] {
             assert!(!checkout.path(made).exists(), "{args:?}: {made}");
         }
         assert!(!checkout.path("out/linux").exists(), "{args:?}");

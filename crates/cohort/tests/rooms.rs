@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "lab::arch",
     "lab::kernel",
     "lab::guest",
+    "lab::package",
     "lab::experiment",
     "lab::profile",
     "lab::trace",

@@ -4,7 +4,8 @@
 use super::Lab;
 use super::arch::Arch;
 use super::check::{
-    arm64, fuzz, mmtests, mutate, native, scan_kernels, selftests, soak, stages, tally::Tally,
+    arm64, fuzz, mmtests, mutate, native, packages, scan_kernels, selftests, soak, stages,
+    tally::Tally,
 };
 use super::experiment::{
     complete, definition, kept, made_from, papers, print, report, results, run as experiment,
@@ -12,6 +13,7 @@ use super::experiment::{
 use super::guest::{plugin, rootfs, setup, shell};
 use super::host::files;
 use super::kernel::build::{self, Config};
+use super::package;
 use super::profile;
 use super::send;
 use super::trace::{bench, sweep};
@@ -57,6 +59,15 @@ enum Command {
     },
     /// Boot a guest with a shell on this terminal, or run a command in one.
     Shell(shell::Options),
+    /// Build Debian packages of the host tools and of the kernel, in out/deb.
+    Deb {
+        /// The kernel's configuration; default: the running kernel's, of /boot.
+        #[arg(long, value_name = "FILE")]
+        kernel_config: Option<PathBuf>,
+        /// Build the package of the host tools alone.
+        #[arg(long, conflicts_with = "kernel_config")]
+        no_kernel: bool,
+    },
     /// Run the selftests of the kernel series in a guest; fail if one fails.
     Test {
         /// The kernel.
@@ -140,6 +151,9 @@ enum Command {
     /// Run the programs of superpage-stride and superpage-apps on this machine, with base pages
     /// and with huge pages, and compare the ratios with the model's.
     CheckNative(native::Options),
+    /// Build the Debian packages, install and remove them in clean roots of Debian 12 and 13, and boot
+    /// the kernel's; fail if one of these fails.
+    CheckPackages(packages::Options),
     /// Measure the speed of the translation model against QEMU without it.
     BenchModel(bench::BenchArgs),
     /// List the experiments, their last and kept results, and which of these are old.
@@ -186,6 +200,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Command::Rootfs { name } => say!("{}", rootfs::image(&lab, &name)?.display())?,
         Command::Shell(options) => return shell::shell(&lab, &options),
+        Command::Deb {
+            kernel_config,
+            no_kernel,
+        } => deb(&lab, kernel_config.as_deref(), no_kernel)?,
         Command::Test {
             config,
             filter,
@@ -261,6 +279,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::CheckNative(options) => native::run(&lab, &options)?,
+        Command::CheckPackages(options) => {
+            let tally = packages::run(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
+        }
         Command::BenchModel(args) => bench::bench(&lab, &args)?,
         Command::List => list(&lab)?,
         Command::Report { check: true } => report::check(&lab)?,
@@ -441,13 +463,29 @@ fn list(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+fn deb(lab: &Lab, config: Option<&Path>, no_kernel: bool) -> Result<()> {
+    // What is not there is said before anything is built.
+    let config = match no_kernel {
+        true => None,
+        false => Some(package::kernel::configuration(config)?),
+    };
+    say!("{}", package::tools::build(lab)?.display())?;
+    if let Some((path, text)) = config {
+        eprintln!("the kernel is configured as in {}", path.display());
+        for package in package::kernel::build(lab, &text)? {
+            say!("{}", package.display())?;
+        }
+    }
+    Ok(())
+}
+
 fn clean(lab: &Lab, all: bool) -> Result<()> {
     let out = lab.root.join("out");
     if all {
         return files::remove(&out);
     }
     for part in [
-        "linux", "build", "guest", "rootfs", "run", "boots", "traces", "logs",
+        "linux", "build", "deb", "guest", "rootfs", "run", "boots", "traces", "logs",
     ] {
         files::remove(&out.join(part))?;
     }

@@ -11,6 +11,7 @@ mod experiment;
 mod guest;
 mod host;
 mod kernel;
+mod package;
 mod profile;
 mod send;
 mod trace;

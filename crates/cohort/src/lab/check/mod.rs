@@ -6,6 +6,7 @@ pub mod fuzz;
 pub mod mmtests;
 pub mod mutate;
 pub mod native;
+pub mod packages;
 pub mod scan_kernels;
 pub mod selftests;
 pub mod soak;

@@ -56,6 +56,8 @@ const HOST: &[&str] = &[
     "Makefile",
     "README.md",
 ];
+/// Sources of the packages.
+const PACKAGE: &[&str] = &["crates", "Cargo.lock", "Makefile", "kernel", "packaging"];
 /// Sources of the guests, and of the lab that judges them.
 const GUEST: &[&str] = &[
     "crates/cohort/src/lab",
@@ -87,6 +89,12 @@ const SHORT: &[Stage] = &[
         counts: Counts::Libtest,
         command: &["cargo", "test", "--locked", "--no-fail-fast"],
         made_from: HOST,
+    },
+    Stage {
+        name: "package",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "deb", "--no-kernel"],
+        made_from: PACKAGE,
     },
     DEBUG_KERNEL,
     Stage {
@@ -165,6 +173,12 @@ const LONG: &[Stage] = &[
             "series",
         ],
         made_from: GUEST,
+    },
+    Stage {
+        name: "packages",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "check-packages"],
+        made_from: PACKAGE,
     },
     Stage {
         name: "Debian's kernels: set-up",

@@ -25,18 +25,28 @@ const PACKAGES: &[(&str, &str)] = &[
         "the kernel's build computes its time constants with it",
     ),
     ("bison", "the kernel's configuration parser"),
+    (
+        "cpio",
+        "the kernel's headers and its package are copied with it",
+    ),
     ("ccache", "a second build finds what the first compiled"),
     (
         "chromium-headless-shell",
         "a test looks with it whether the report's pages can be read",
     ),
     (
+        "debhelper",
+        "the kernel's own rules for Debian packages use it",
+    ),
+    (
         "debian-archive-keyring",
         "the guest's packages are signed with these keys",
     ),
+    ("dpkg-dev", "builds packages, and finds what they depend on"),
     ("e2fsprogs", "mke2fs makes the guest's root file system"),
     ("flex", "the kernel's configuration scanner"),
     ("gcc", "compiles the kernel and the guest's programs"),
+    ("kmod", "a kernel package lists its modules' dependencies"),
     ("libc6-dev", "the guest's programs are linked with it"),
     (
         "libcap-dev",
@@ -55,8 +65,13 @@ const PACKAGES: &[(&str, &str)] = &[
         "liburing-dev",
         "the kernel's own tests register buffers with it",
     ),
+    (
+        "libssl-dev",
+        "kernels configured as a distribution's handle certificates with it",
+    ),
     ("make", "builds the kernel"),
     ("mmdebstrap", "makes the guest's root file system"),
+    ("openssl", "such kernels make a key to sign their modules"),
     ("patch", "applies the hooks"),
     ("perl", "some of the kernel's sources are generated"),
     (
@@ -64,6 +79,10 @@ const PACKAGES: &[(&str, &str)] = &[
         "copies the kernel's source, and its headers for the selftests",
     ),
     ("xz-utils", "the kernel's source is packed with it"),
+    (
+        "zstd",
+        "packs a kernel or its modules if a configuration asks for it",
+    ),
     (source::SOURCE_PACKAGE, "the kernel's source"),
 ];
 

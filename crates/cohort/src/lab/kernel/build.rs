@@ -230,16 +230,19 @@ fn target() -> &'static KernelBuild {
     target.expect("the lab builds kernels for its own architecture")
 }
 
-/// `make` for a configuration, out of the source tree, with the compiler's cache.
+/// `make` for a configuration.
 pub fn make(lab: &Lab, config: Config) -> Command {
+    make_in(lab, config.tree(), &format!("build/{config}"))
+}
+
+/// `make` of the source tree `tree` in the directory `dir`, both below `out`, with the compiler's
+/// cache.
+pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut make = Command::new("make");
     make.arg("-C")
-        .arg(lab.out(config.tree()))
-        .arg(format!(
-            "O={}",
-            lab.out(&format!("build/{config}")).display()
-        ))
+        .arg(lab.out(tree))
+        .arg(format!("O={}", lab.out(dir).display()))
         .arg(format!("ARCH={}", target().make))
         .arg(format!("CROSS_COMPILE={}", target().cross))
         .arg(format!("-j{jobs}"))
