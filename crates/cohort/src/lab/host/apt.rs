@@ -5,7 +5,8 @@
 //! machine's /etc/apt.
 
 use crate::lab::host::files;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use deb822_fast::{Deb822, Paragraph};
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub struct Entry {
     pub suite: String,
     /// main, contrib and others.
     pub components: Vec<String>,
-    /// The value of Signed-By, verbatim; may be several lines.
+    /// The value of Signed-By; may be several lines.
     pub signed_by: Option<String>,
 }
 
@@ -67,7 +68,8 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>> {
         found.extend(one_line(&files::read(&file)?));
     }
     for file in files::with_suffix(&parts, ".sources")? {
-        found.extend(deb822(&files::read(&file)?));
+        let entries = deb822(&files::read(&file)?);
+        found.extend(entries.with_context(|| format!("{} is not right", file.display()))?);
     }
     Ok(found)
 }
@@ -101,58 +103,27 @@ fn one_line(text: &str) -> Vec<Entry> {
     found
 }
 
-fn deb822(text: &str) -> Vec<Entry> {
+fn deb822(text: &str) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
-    let mut fields: Vec<(String, String)> = Vec::new();
-    // Add an empty line, which ends the last stanza.
-    for line in text.lines().chain([""]) {
-        if line.starts_with('#') {
+    for stanza in text.parse::<Deb822>()? {
+        let words = |name| {
+            let value = stanza.get(name).unwrap_or_default();
+            value.split_whitespace().map(String::from)
+        };
+        let off = stanza.get("Enabled").unwrap_or_default();
+        if off.eq_ignore_ascii_case("no") || !words("Types").any(|kind| kind == "deb") {
             continue;
         }
-        if line.trim().is_empty() {
-            found.extend(stanza(&std::mem::take(&mut fields)));
-        } else if line.starts_with([' ', '\t']) {
-            if let Some((_, value)) = fields.last_mut() {
-                value.push('\n');
-                value.push_str(line);
-            }
-        } else if let Some((name, value)) = line.split_once(':') {
-            fields.push((name.trim().to_lowercase(), value.trim().to_string()));
-        }
-    }
-    found
-}
-
-fn stanza(fields: &[(String, String)]) -> Vec<Entry> {
-    let get = |name: &str| {
-        fields
-            .iter()
-            .find(|(field, _)| field == name)
-            .map(|(_, value)| value.as_str())
-    };
-    let words = |name: &str| -> Vec<String> {
-        get(name)
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(String::from)
-            .collect()
-    };
-    let off = get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("no"));
-    if off || !words("types").iter().any(|kind| kind == "deb") {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    for uri in words("uris") {
-        for suite in words("suites") {
-            found.push(Entry {
+        for uri in words("URIs") {
+            found.extend(words("Suites").map(|suite| Entry {
                 uri: uri.clone(),
                 suite,
-                components: words("components"),
-                signed_by: get("signed-by").map(String::from),
-            });
+                components: words("Components").collect(),
+                signed_by: stanza.get("Signed-By").map(String::from),
+            }));
         }
     }
-    found
+    Ok(found)
 }
 
 /// The text of a sources file for backports, derived from the machine's entry for its release;
@@ -168,15 +139,22 @@ pub fn backports(entries: &[Entry], codename: &str) -> Result<Option<String>> {
              {wanted} by hand"
         );
     };
-    let mut text = format!(
-        "# Written by `cohort lab setup`: a newer QEMU than that of {codename}.\n\
-         Types: deb\nURIs: {}\nSuites: {wanted}\nComponents: main\n",
-        own.uri
-    );
-    if let Some(key) = &own.signed_by {
-        text.push_str(&format!("Signed-By: {key}\n"));
+    let mut stanza = Paragraph { fields: Vec::new() };
+    let key = own.signed_by.as_deref();
+    for (name, value) in [
+        ("Types", Some("deb")),
+        ("URIs", Some(own.uri.as_str())),
+        ("Suites", Some(wanted.as_str())),
+        ("Components", Some("main")),
+        ("Signed-By", key),
+    ] {
+        value
+            .into_iter()
+            .for_each(|value| stanza.insert(name, value));
     }
-    Ok(Some(text))
+    Ok(Some(format!(
+        "# Written by `cohort lab setup`: a newer QEMU than that of {codename}.\n{stanza}"
+    )))
 }
 
 /// Package sources for a guest of the suite `guest`: the machine's entries for its own release
@@ -255,7 +233,7 @@ mod tests {
         assert!(text.contains("URIs: http://one.example/debian\nSuites: bookworm-backports\n"));
         assert!(text.contains("Signed-By: /usr/share/keyrings/debian.gpg"));
         let mut there = found.clone();
-        there.extend(deb822(&text));
+        there.extend(deb822(&text).unwrap());
         assert_eq!(backports(&there, "bookworm").unwrap(), None);
         let error = backports(&found, "sid").unwrap_err().to_string();
         assert!(error.contains("sid-backports"), "{error}");
@@ -264,12 +242,12 @@ mod tests {
     #[test]
     fn a_key_of_several_lines_is_kept_whole() {
         let text = "Types: deb\nURIs: u\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN\n .\n line\n";
-        let found = deb822(text);
+        let found = deb822(text).unwrap();
         let made = backports(&found, "bookworm").unwrap().unwrap();
-        assert!(
-            made.contains("Signed-By: \n -----BEGIN\n .\n line\n"),
-            "{made}"
-        );
+        assert!(made.contains("\n -----BEGIN\n .\n line\n"), "{made}");
+        assert_eq!(deb822(&made).unwrap()[0].signed_by, found[0].signed_by);
+        let error = deb822("Types deb\n").unwrap_err().to_string();
+        assert!(error.contains("Types deb"), "{error}");
     }
 
     #[test]
