@@ -6,6 +6,7 @@
 
 use crate::lab::guest::job::Step;
 use crate::lab::guest::run::Outcome;
+use crate::lab::guest::setup::free_bytes;
 use crate::lab::host::files;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -195,25 +196,10 @@ impl Plugin {
 /// machine has a place for it, else with the run's other files.
 fn memory_dir(shm: &Path, memory: u64, dir: &Path) -> PathBuf {
     // In containers it is small, and QEMU is killed when it is full.
-    match free_megabytes(shm) {
-        Some(free) if free > memory => shm.to_path_buf(),
+    match free_bytes(shm) {
+        Ok(free) if free >> 20 > memory => shm.to_path_buf(),
         _ => dir.to_path_buf(),
     }
-}
-
-/// The space in a file system; nothing where there is no such directory.
-fn free_megabytes(dir: &Path) -> Option<u64> {
-    let name = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes()).ok()?;
-    // SAFETY: the name ends with a zero byte, the structure is written by the call, and all zeros
-    // is one of its values.
-    let space = unsafe {
-        let mut space: libc::statvfs = std::mem::zeroed();
-        if libc::statvfs(name.as_ptr(), &mut space) != 0 {
-            return None;
-        }
-        space
-    };
-    Some((space.f_bavail * space.f_frsize) >> 20)
 }
 
 /// The output of the plugin.
@@ -453,7 +439,7 @@ mod tests {
     #[test]
     fn memory_is_where_there_is_room_for_it() {
         let (shm, dir) = (tempfile::tempdir().unwrap(), Path::new("/out/run/x"));
-        let free = free_megabytes(shm.path()).unwrap();
+        let free = free_bytes(shm.path()).unwrap() >> 20;
         assert_eq!(memory_dir(shm.path(), 0, dir), shm.path());
         assert_eq!(memory_dir(shm.path(), free * 2 + 1_024, dir), dir);
         assert_eq!(memory_dir(&shm.path().join("none"), 0, dir), dir);

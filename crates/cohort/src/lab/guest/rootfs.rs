@@ -101,8 +101,7 @@ pub fn image(lab: &Lab, name: &str) -> Result<PathBuf> {
     if image.exists() {
         return Ok(image);
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         bail!("only root can make the root file system `{name}` the first time: run this as root");
     }
     let tree = lab.out(&format!("rootfs/{name}.tree"));

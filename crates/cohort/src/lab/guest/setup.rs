@@ -10,8 +10,6 @@ use crate::lab::host::process::{output, run_or_fail};
 use crate::lab::host::progress::Progress;
 use crate::lab::kernel::source;
 use anyhow::{Context, Result, bail};
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -122,8 +120,7 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         eprintln!("all packages are there");
         return Ok(());
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         bail!(
             "packages are missing ({}) and only root can install them: run `cohort lab setup` as \
              root once",
@@ -209,15 +206,9 @@ fn qemu_is_new_enough(arch: Arch) -> bool {
 
 /// Bytes that are free on the disk of `path` for whoever runs this.
 pub fn free_bytes(path: &Path) -> Result<u64> {
-    let name = CString::new(path.as_os_str().as_bytes()).context("a path holds a zero byte")?;
-    // SAFETY: statvfs is plain data, for which zeroes are a valid value.
-    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the name ends in a zero byte and `stat` lives through the call.
-    if unsafe { libc::statvfs(name.as_ptr(), &mut stat) } != 0 {
-        return Err(std::io::Error::last_os_error())
-            .with_context(|| format!("cannot read the free space of {}", path.display()));
-    }
-    Ok(stat.f_bavail * stat.f_frsize)
+    let space = rustix::fs::statvfs(path)
+        .with_context(|| format!("cannot read the free space of {}", path.display()))?;
+    Ok(space.f_bavail * space.f_frsize)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! was started with, which may be a terminal, a pipe or a file.
 
 use anyhow::{Context, Result};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
@@ -32,10 +33,7 @@ pub fn ports() -> Result<(Host, Guest)> {
     let ((input, guest_in), (out, guest_out), (err, guest_err)) = (pair()?, pair()?, pair()?);
     let guest = Guest([guest_in, guest_out, guest_err]);
     for end in &guest.0 {
-        // SAFETY: the descriptor is open; this only clears its close-on-exec flag.
-        if unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFD, 0) } != 0 {
-            return Err(io::Error::last_os_error()).context("cannot let QEMU inherit a socket");
-        }
+        fcntl_setfd(end, FdFlags::empty()).context("cannot let QEMU inherit a socket")?;
     }
     // Nobody waits for this one: it may sit in a read of a terminal for ever.
     std::thread::spawn(move || {

@@ -2,8 +2,9 @@
 //! Small file helpers. A write replaces the whole file at once or leaves the old one.
 
 use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -130,26 +131,15 @@ impl Lock {
             .write(true)
             .open(path)
             .with_context(|| format!("cannot open the lock {}", path.display()))?;
-        if !flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             eprintln!("waiting for another run to finish {waiting_for} ...");
-            if !flock(&file, libc::LOCK_EX) {
-                return Err(std::io::Error::last_os_error())
-                    .with_context(|| format!("cannot take the lock {}", path.display()));
-            }
+            flock(&file, FlockOperation::LockExclusive)
+                .with_context(|| format!("cannot take the lock {}", path.display()))?;
         }
-        // SAFETY: the descriptor is open; this only clears its close-on-exec flag.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } != 0 {
-            return Err(std::io::Error::last_os_error()).with_context(|| {
-                format!("cannot let programs inherit the lock {}", path.display())
-            });
-        }
+        fcntl_setfd(&file, FdFlags::empty())
+            .with_context(|| format!("cannot let programs inherit the lock {}", path.display()))?;
         Ok(Lock { _file: file })
     }
-}
-
-fn flock(file: &File, how: libc::c_int) -> bool {
-    // SAFETY: the descriptor is open as long as `file` is borrowed.
-    unsafe { libc::flock(file.as_raw_fd(), how) == 0 }
 }
 
 #[cfg(test)]
@@ -189,7 +179,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let lock = Lock::take(&path, "a test").unwrap();
-        let free = || flock(&File::open(&path).unwrap(), libc::LOCK_EX | libc::LOCK_NB);
+        let free = || {
+            let file = File::open(&path).unwrap();
+            flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        };
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())
             .spawn()

@@ -480,6 +480,7 @@ fn first_failure(outcome: &Outcome) -> Option<(String, Failure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process_group};
     use std::io::Read;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
@@ -523,9 +524,7 @@ mod tests {
             text
         });
         let status = child.wait().unwrap();
-        let group = libc::pid_t::try_from(child.id()).unwrap();
-        // SAFETY: signals a process group of this test's own making; no memory is passed.
-        unsafe { libc::killpg(group, libc::SIGKILL) };
+        kill_process_group(Pid::from_child(&child), Signal::KILL).ok();
         let text = reader.join().unwrap();
         (status.code(), String::from_utf8_lossy(&text).into_owned())
     }
