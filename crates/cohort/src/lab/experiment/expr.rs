@@ -6,7 +6,11 @@
 //! `below(LIMIT, VARIANT:METRIC)`, and `paper("ITEM/VALUE")`. Parsing is apart from evaluating, so
 //! that a mistake is found when the file is read and not after an hour's run.
 
-use std::fmt;
+use winnow::Parser;
+use winnow::ascii::multispace0;
+use winnow::combinator::{opt, preceded, separated, separated_foldl1};
+use winnow::error::ParserError;
+use winnow::token::{one_of, take_while};
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,14 +181,12 @@ pub trait Figures {
 impl Expr {
     /// Reads an expression; the error says what is wrong and where.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let tokens = tokens(text)?;
-        let mut parser = Parser { tokens, at: 0 };
-        let expr = parser.sum()?;
-        match parser.next() {
-            None => Ok(expr),
-            Some(token) => Err(format!("unexpected {token} in `{text}`")),
-        }
-        .map_err(|error| format!("{error} (`{text}`)"))
+        let mut rest = text;
+        let read = sum(&mut rest).and_then(|expr| match rest.trim_start() {
+            "" => Ok(expr),
+            rest => unexpected(rest),
+        });
+        read.map_err(|Why(why)| format!("{} (`{text}`)", why.unwrap_or_default()))
     }
 
     /// The expression's value, or in words why it has none.
@@ -250,189 +252,168 @@ impl Expr {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Number(f64),
-    Word(String),
-    Text(String),
-    Sign(char),
-}
+/// Why a text is not an expression; nothing where another reading may still be tried.
+struct Why(Option<String>);
 
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Token::Number(number) => write!(f, "{number}"),
-            Token::Word(word) => f.write_str(word),
-            Token::Text(text) => write!(f, "\"{text}\""),
-            Token::Sign(sign) => write!(f, "`{sign}`"),
-        }
+type Read<T> = Result<T, Why>;
+
+impl ParserError<&str> for Why {
+    type Inner = Self;
+
+    fn from_input(_: &&str) -> Self {
+        Why(None)
+    }
+
+    fn is_backtrack(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn into_inner(self) -> Result<Self, Self> {
+        Ok(self)
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let used = if first == '"' {
-            let end = rest[1..]
-                .find('"')
-                .ok_or_else(|| format!("a text without its closing quote in `{text}`"))?;
-            found.push(Token::Text(rest[1..=end].to_string()));
-            end + 2
-        } else if first.is_ascii_alphanumeric() {
-            // A name may begin with a digit and hold hyphens: a minus stands apart.
-            let end = rest
-                .find(|c: char| !(c.is_ascii_alphanumeric() || "._:-".contains(c)))
-                .unwrap_or(rest.len());
-            let word = &rest[..end];
-            found.push(match word.parse::<f64>() {
-                Ok(number) if first.is_ascii_digit() => Token::Number(number),
-                _ => Token::Word(word.to_string()),
-            });
-            end
-        } else if "+-*/(),".contains(first) {
-            found.push(Token::Sign(first));
-            1
-        } else {
-            return Err(format!("unexpected `{first}` in `{text}`"));
-        };
-        rest = rest[used..].trim_start();
-    }
-    Ok(found)
+fn wrong<T>(why: impl Into<String>) -> Read<T> {
+    Err(Why(Some(why.into())))
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    at: usize,
+/// Names what is at the beginning of the rest, where it cannot be.
+fn unexpected<T>(mut rest: &str) -> Read<T> {
+    if let Ok(word) = word(&mut rest) {
+        return wrong(format!("unexpected {word}"));
+    }
+    match rest.trim_start().chars().next() {
+        Some(sign) => wrong(format!("unexpected `{sign}`")),
+        None => wrong("the expression ends too early"),
+    }
 }
 
-impl Parser {
-    fn next(&mut self) -> Option<Token> {
-        let token = self.tokens.get(self.at).cloned();
-        self.at += 1;
-        token
-    }
+fn sign<'a>(signs: &'static str) -> impl Parser<&'a str, char, Why> {
+    preceded(multispace0, one_of(move |c| signs.contains(c)))
+}
 
-    fn sign(&mut self, signs: &str) -> Option<char> {
-        match self.tokens.get(self.at) {
-            Some(Token::Sign(sign)) if signs.contains(*sign) => {
-                self.at += 1;
-                Some(*sign)
-            }
-            _ => None,
-        }
-    }
+/// A number or a name, which may begin with a digit and hold hyphens: a minus stands apart.
+fn word<'a>(rest: &mut &'a str) -> Read<&'a str> {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+    let word = (
+        one_of(|c: char| c.is_ascii_alphanumeric()),
+        take_while(0.., inner),
+    );
+    preceded(multispace0, word.take()).parse_next(rest)
+}
 
-    fn sum(&mut self) -> Result<Expr, String> {
-        let mut left = self.product()?;
-        while let Some(sign) = self.sign("+-") {
-            left = Expr::Binary(Box::new(left), sign, Box::new(self.product()?));
-        }
-        Ok(left)
-    }
+fn binary(left: Expr, operator: char, right: Expr) -> Expr {
+    Expr::Binary(Box::new(left), operator, Box::new(right))
+}
 
-    fn product(&mut self) -> Result<Expr, String> {
-        let mut left = self.operand()?;
-        while let Some(sign) = self.sign("*/") {
-            left = Expr::Binary(Box::new(left), sign, Box::new(self.operand()?));
-        }
-        Ok(left)
-    }
+fn sum(rest: &mut &str) -> Read<Expr> {
+    separated_foldl1(product, sign("+-"), binary).parse_next(rest)
+}
 
-    fn operand(&mut self) -> Result<Expr, String> {
-        match self.next() {
-            Some(Token::Number(number)) => Ok(Expr::Number(number)),
-            Some(Token::Sign('-')) => Ok(Expr::Binary(
-                Box::new(Expr::Number(0.0)),
-                '-',
-                Box::new(self.operand()?),
-            )),
-            Some(Token::Sign('(')) => {
-                let expr = self.sum()?;
-                self.close()?;
-                Ok(expr)
-            }
-            Some(Token::Word(word)) if word.contains(':') => metric(&word, Reduce::Only),
-            Some(Token::Word(word)) => self.call(&word),
-            Some(token) => Err(format!("unexpected {token}")),
-            None => Err("the expression ends too early".into()),
-        }
-    }
+fn product(rest: &mut &str) -> Read<Expr> {
+    separated_foldl1(operand, sign("*/"), binary).parse_next(rest)
+}
 
-    fn call(&mut self, name: &str) -> Result<Expr, String> {
-        let reduce = Reduce::named(name);
-        let pick = Pick::named(name);
-        if reduce.is_none() && pick.is_none() && name != "paper" {
-            return Err(format!(
-                "`{name}` is neither VARIANT:METRIC nor one of min, max, median, lower, upper, p95, p99, mean, sum, \
-                 count, first, last, nth, below, paper"
-            ));
+fn operand(rest: &mut &str) -> Read<Expr> {
+    match opt(sign("-(")).parse_next(rest)? {
+        Some('-') => return Ok(binary(Expr::Number(0.0), '-', operand(rest)?)),
+        Some(_) => {
+            let expr = sum(rest)?;
+            return close(rest).map(|()| expr);
         }
-        if self.sign("(").is_none() {
-            return Err(format!("{name} needs its argument in parentheses"));
-        }
-        if let Some(pick) = pick {
-            let by = Box::new(self.sum()?);
-            let (variant, metric) = match (self.sign(","), self.next()) {
-                (Some(_), Some(Token::Word(word))) => names(&word)?,
-                _ => return Err(format!("{name}() takes a number and one VARIANT:METRIC")),
+        None => {}
+    }
+    let Some(word) = opt(word).parse_next(rest)? else {
+        return unexpected(rest);
+    };
+    match word.parse() {
+        Ok(number) if word.starts_with(|c: char| c.is_ascii_digit()) => Ok(Expr::Number(number)),
+        _ if word.contains(':') => metric(word, Reduce::Only),
+        _ => call(word, rest),
+    }
+}
+
+fn close(rest: &mut &str) -> Read<()> {
+    match opt(sign(")")).parse_next(rest)? {
+        Some(_) => Ok(()),
+        None => wrong("a `)` is missing"),
+    }
+}
+
+fn call(name: &str, rest: &mut &str) -> Read<Expr> {
+    let reduce = Reduce::named(name);
+    let pick = Pick::named(name);
+    if reduce.is_none() && pick.is_none() && name != "paper" {
+        return wrong(format!(
+            "`{name}` is neither VARIANT:METRIC nor one of min, max, median, lower, upper, p95, p99, mean, sum, \
+             count, first, last, nth, below, paper"
+        ));
+    }
+    if opt(sign("(")).parse_next(rest)?.is_none() {
+        return wrong(format!("{name} needs its argument in parentheses"));
+    }
+    let expr = match (pick, reduce) {
+        (Some(pick), _) => {
+            let by = Box::new(sum(rest)?);
+            let word = opt(preceded(sign(","), word)).parse_next(rest)?;
+            let Some(word) = word.filter(|word| word.contains(':')) else {
+                return wrong(format!("{name}() takes a number and one VARIANT:METRIC"));
             };
-            self.close()?;
-            return Ok(Expr::Pick {
+            let (variant, metric) = names(word)?;
+            Expr::Pick {
                 pick,
                 by,
                 variant,
                 metric,
-            });
-        }
-        let expr = match reduce {
-            Some(reduce) => self.reduced(name, reduce)?,
-            None => match self.next() {
-                Some(Token::Text(id)) => Expr::Paper(id),
-                _ => return Err("paper() takes one text, \"ITEM/VALUE\"".into()),
-            },
-        };
-        self.close()?;
-        Ok(expr)
-    }
-
-    /// The values of one metric, or expressions with commas between them.
-    fn reduced(&mut self, name: &str, reduce: Reduce) -> Result<Expr, String> {
-        let mut parts = vec![self.sum()?];
-        while self.sign(",").is_some() {
-            parts.push(self.sum()?);
-        }
-        match (parts.len(), parts.pop()) {
-            (
-                1,
-                Some(Expr::Metric {
-                    reduce: Reduce::Only,
-                    variant,
-                    metric,
-                }),
-            ) => Ok(Expr::Metric {
-                reduce,
-                variant,
-                metric,
-            }),
-            (2.., Some(last)) => {
-                parts.push(last);
-                Ok(Expr::Several(reduce, parts))
             }
-            _ => Err(format!(
-                "{name}() takes one VARIANT:METRIC or several expressions"
-            )),
         }
-    }
+        (None, Some(reduce)) => reduced(name, reduce, rest)?,
+        (None, None) => Expr::Paper(quoted(rest)?),
+    };
+    close(rest).map(|()| expr)
+}
 
-    fn close(&mut self) -> Result<(), String> {
-        self.sign(")")
-            .map(|_| ())
-            .ok_or_else(|| "a `)` is missing".to_string())
+/// A text in quotes.
+fn quoted(rest: &mut &str) -> Read<String> {
+    if opt(sign("\"")).parse_next(rest)?.is_none() {
+        return wrong("paper() takes one text, \"ITEM/VALUE\"");
+    }
+    match rest.split_once('"') {
+        Some((text, behind)) => {
+            *rest = behind;
+            Ok(text.into())
+        }
+        None => wrong("a text without its closing quote"),
     }
 }
 
-fn metric(word: &str, reduce: Reduce) -> Result<Expr, String> {
+/// The values of one metric, or expressions with commas between them.
+fn reduced(name: &str, reduce: Reduce, rest: &mut &str) -> Read<Expr> {
+    let mut parts: Vec<Expr> = separated(1.., sum, sign(",")).parse_next(rest)?;
+    match (parts.len(), parts.pop()) {
+        (
+            1,
+            Some(Expr::Metric {
+                reduce: Reduce::Only,
+                variant,
+                metric,
+            }),
+        ) => Ok(Expr::Metric {
+            reduce,
+            variant,
+            metric,
+        }),
+        (2.., Some(last)) => {
+            parts.push(last);
+            Ok(Expr::Several(reduce, parts))
+        }
+        _ => wrong(format!(
+            "{name}() takes one VARIANT:METRIC or several expressions"
+        )),
+    }
+}
+
+fn metric(word: &str, reduce: Reduce) -> Read<Expr> {
     let (variant, metric) = names(word)?;
     Ok(Expr::Metric {
         reduce,
@@ -442,12 +423,12 @@ fn metric(word: &str, reduce: Reduce) -> Result<Expr, String> {
 }
 
 /// The variant and the metric.
-fn names(word: &str) -> Result<(String, String), String> {
+fn names(word: &str) -> Read<(String, String)> {
     match word.split_once(':') {
         Some((variant, metric)) if !variant.is_empty() && !metric.is_empty() => {
             Ok((variant.to_string(), metric.to_string()))
         }
-        _ => Err(format!("`{word}` is not VARIANT:METRIC")),
+        _ => wrong(format!("`{word}` is not VARIANT:METRIC")),
     }
 }
 
