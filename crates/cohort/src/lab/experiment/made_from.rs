@@ -263,9 +263,11 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
         if scans {
             add(&mut hasher, &lab.root, "crates/snapshot/src", |_| false)?;
         }
-        // Experiments read the scan's JSON and metrics: the layout of text and plots changes neither.
+        // Experiments read the scan's JSON and metrics: the layout of text and plots changes neither,
+        // nor do manual pages.
         add(&mut hasher, &lab.root, "crates/cohort/src", |name| {
-            name.starts_with("lab/") || name.starts_with("show/") || (!scans && name != "run.rs")
+            let apart = ["lab/", "show/", "manual.rs"];
+            apart.iter().any(|part| name.starts_with(part)) || (!scans && name != "run.rs")
         })?;
     }
     if let Some(name) = &experiment.guest.rootfs {
