@@ -56,7 +56,9 @@ fn main() -> ExitCode {
     CompleteEnv::with_factory(Cli::command)
         .var(COMPLETE)
         .complete();
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let resumes = matches!(command, Command::Lab(_));
+    let outcome = match command {
         Command::Run(args) => Ok(run::main(&args)),
         Command::Scan(args) => scan::main(*args),
         Command::Lab(args) => lab::main(args),
@@ -75,7 +77,7 @@ fn main() -> ExitCode {
                 .chain()
                 .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
                 .any(|cause| cause.raw_os_error() == Some(libc::ENOSPC));
-            let cure = if full {
+            let cure = if full && resumes {
                 "; free some disk space and run the same command again, it goes on where it stopped"
             } else {
                 ""

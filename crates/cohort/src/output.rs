@@ -12,7 +12,7 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
         .and_then(|()| output.flush())
     {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write the output"),
+        other => other.context("cannot write to the standard output"),
     }
 }
 

@@ -326,7 +326,7 @@ fn a_capture_takes_the_place_of_plain_files_only() {
     let name = fifo.to_str().unwrap();
     let output = cohort(&["scan", "capture", name, "--pid", &process.pid()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no plain file"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not a plain file"));
     use std::os::unix::fs::FileTypeExt;
     assert!(std::fs::metadata(&fifo).unwrap().file_type().is_fifo());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
@@ -349,6 +349,7 @@ fn every_form_is_what_it_says() {
         let table = form(args);
         let wide = table.lines().find(|line| line.chars().count() > 100);
         assert_eq!(wide, None);
+        assert!(table.contains("\nVerdict: ") && table.contains("\nNext: "));
     }
     let csv = form(&["-o", "csv"]);
     let columns = |line: &str| line.split(',').count();
@@ -415,4 +416,227 @@ fn a_mapping_that_nobody_has_is_an_error() {
     );
     assert!(output.stdout.is_empty());
     ran(&cohort(&["scan", "--pid", &pid, "--mapping", "libc"]));
+}
+
+/// A tree like /proc: a parent, two children of it by fork, and a program of another name.
+fn made_up(hide_programs: bool) -> tempfile::TempDir {
+    use cohort_snapshot::fake::{FakeProcess, FakeRegion, write_frames, write_process};
+    use cohort_snapshot::model::word::raw;
+    let dir = tempfile::tempdir().unwrap();
+    for (pid, ppid, uid, exe) in [
+        (50, 1, 0, "/bin/z"),
+        (51, 50, 7, "/bin/z"),
+        (52, 50, 7, "/bin/z"),
+        (60, 1, 0, "/bin/y"),
+    ] {
+        let region = |start: u64, perms: &str, inode, entries| FakeRegion {
+            start,
+            end: start + 8,
+            perms: perms.into(),
+            inode,
+            path: if inode > 0 { exe.into() } else { String::new() },
+            entries,
+            ..FakeRegion::default()
+        };
+        let process = FakeProcess {
+            pid,
+            ppid,
+            uid,
+            name: exe[5..].into(),
+            exe: exe.into(),
+            regions: vec![
+                region(1 << 20, "r-xp", 9, vec![raw::PRESENT | raw::FILE | 4]),
+                region(1 << 21, "r--p", 0, vec![raw::PRESENT | 9]),
+            ],
+            ..FakeProcess::default()
+        };
+        write_process(dir.path(), &process).unwrap();
+        if hide_programs {
+            std::fs::remove_file(dir.path().join(format!("{pid}/exe"))).unwrap();
+        }
+    }
+    if !hide_programs {
+        write_frames(dir.path(), &[(0, 2); 64]).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn nothing_to_gain_is_said_only_where_all_was_compared() {
+    let (seen, hidden) = (made_up(false), made_up(true));
+    for (hide, args, status, words) in [
+        // The parent and its children share tables.
+        (false, &[][..], 0, "z --test"),
+        (false, &["-p", "50,60"], 0, "Nothing to gain"),
+        (false, &["-p", "60"], 77, "one process was read"),
+        (false, &["-u", "7"], 77, "the parent (process 50)"),
+        (false, &["-p", "51"], 77, "cohort scan --tree 50"),
+        (false, &["-b", "process"], 77, "--by process"),
+        (false, &["--mapping", "^/bin"], 77, "--mapping leaves out"),
+        (true, &[], 77, "/proc/PID/exe"),
+    ] {
+        let proc = if hide { &hidden } else { &seen };
+        let args = [&["scan", "--proc", proc.path().to_str().unwrap()], args].concat();
+        let output = cohort(&args);
+        let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{args:?}: {text} {said}"
+        );
+        assert!(text.contains(words), "{args:?}: {text}");
+        assert_eq!(
+            said.contains("nothing could be compared"),
+            status == 77,
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_root_without_ptrace_compares_or_says_why_not() {
+    // SAFETY: no memory is involved.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not run: only root can drop the capability");
+        return;
+    }
+    // A shell that forks another without an exec.
+    let process = Process::shell("exec 3<&0; (echo ready; read -r line <&3)& wait");
+    let tree = process.pid();
+    let (with, all) = json(&["scan", "--json", "--tree", &tree]);
+    let output = Command::new("setpriv")
+        .args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"])
+        .arg(env!("CARGO_BIN_EXE_cohort"))
+        .args(["scan", "--json", "--tree", &tree])
+        .output()
+        .unwrap();
+    match output.status.code() {
+        Some(0) => {
+            let without: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert!(all);
+            assert_eq!(without["groups"][0]["pids"], with["groups"][0]["pids"]);
+            assert_eq!(without["groups"][0]["ptps"], with["groups"][0]["ptps"]);
+        }
+        Some(77) | Some(1) => assert!(!output.stderr.is_empty()),
+        other => panic!("{other:?}: {}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+#[test]
+fn captures_go_through_pipes_and_take_filters() {
+    let proc = made_up(false);
+    let proc = proc.path().to_str().unwrap();
+    let capture = cohort(&["scan", "capture", "-", "--proc", proc]);
+    assert_eq!(capture.status.code(), Some(0));
+    let from = |args: &[&str], bytes: &[u8]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["scan", "--from", "-"])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        use std::io::Write;
+        let mut input = child.stdin.take().unwrap();
+        let _ = input.write_all(bytes);
+        drop(input);
+        child.wait_with_output().unwrap()
+    };
+    for (args, status, processes) in [
+        (&["--json"][..], 0, 4),
+        (&["--json", "--tree", "50"], 0, 3),
+        (&["--json", "-e", "/z$", "-u", "7"], 77, 2),
+        (&["--json", "-p", "50,51"], 0, 2),
+    ] {
+        let output = from(args, &capture.stdout);
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["total"]["processes"], processes, "{args:?}");
+    }
+    let output = from(&["-m", "nobody"], &capture.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no process of the capture"));
+    let output = from(&[], b"nonsense that is no capture at all");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("the standard input is not a capture")
+    );
+}
+
+#[test]
+fn a_service_that_was_started_anew_is_the_same_group() {
+    use cohort_snapshot::fake::{FakeProcess, FakeRegion, write_process};
+    let dir = tempfile::tempdir().unwrap();
+    let capture = |pid: i32, name: &str| {
+        let proc = tempfile::tempdir().unwrap();
+        let process = FakeProcess {
+            pid,
+            ppid: 1,
+            name: "z".into(),
+            exe: "/bin/z".into(),
+            regions: vec![FakeRegion {
+                start: 1 << 20,
+                end: (1 << 20) + 8,
+                perms: "rw-p".into(),
+                entries: vec![1 << 63; pid as usize / 50],
+                ..FakeRegion::default()
+            }],
+            ..FakeProcess::default()
+        };
+        write_process(proc.path(), &process).unwrap();
+        let file = dir.path().join(name).to_str().unwrap().to_string();
+        ran(&cohort(&[
+            "scan",
+            "capture",
+            &file,
+            "--proc",
+            proc.path().to_str().unwrap(),
+        ]));
+        file
+    };
+    let (before, after) = (capture(50, "before"), capture(100, "after"));
+    let (diff, _) = json(&["scan", "diff", "--json", &before, &after]);
+    let groups = diff["groups"].as_object().unwrap();
+    assert_eq!(groups.keys().collect::<Vec<_>>(), ["z --test"]);
+}
+
+#[test]
+fn an_output_that_is_full_is_named() {
+    let process = sleeper();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cohort"))
+        .args(["scan", "-p", &process.pid()])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("cannot write to the standard output"),
+        "{said}"
+    );
+    assert!(!said.contains("goes on where it stopped"), "{said}");
+}
+
+#[test]
+fn the_verdict_is_in_the_json_with_a_measured_fork() {
+    let process = Process::shell("exec 3<&0; (echo ready; read -r line <&3)& wait");
+    let (report, _) = json(&["scan", "--json", "--tree", &process.pid()]);
+    let verdict = &report["verdict"];
+    assert!(
+        verdict["worth"].is_string() && verdict["next"].is_string(),
+        "{verdict}"
+    );
+    assert!(report["memory_bytes"].as_u64().unwrap() > 1 << 20);
+    if verdict["saved_bytes"].as_u64() > Some(0) {
+        let fork = &verdict["fork"];
+        let (all, copy) = (fork["seconds"].as_f64(), fork["copy_seconds"].as_f64());
+        assert!(all > Some(0.0) && copy <= all, "{fork}");
+    }
 }

@@ -47,6 +47,8 @@ pub struct FakeProcess {
     pub cgroup: String,
     /// By address.
     pub regions: Vec<FakeRegion>,
+    /// Page faults: its own, and those of children that it waited for.
+    pub faults: [u64; 2],
     /// Bytes in a page; 0 for as many as this machine's have.
     pub page: u64,
 }
@@ -134,6 +136,8 @@ pub fn write_frames(root: &Path, frames: &[(u64, u64)]) -> io::Result<PathBuf> {
 fn stat(process: &FakeProcess) -> String {
     let mut fields: Vec<String> = vec!["0".into(); 49];
     fields[0] = process.ppid.to_string();
+    fields[6] = process.faults[0].to_string();
+    fields[7] = process.faults[1].to_string();
     // Start time.
     fields[18] = (100 + process.pid).to_string();
     format!(

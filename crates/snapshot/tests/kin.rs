@@ -4,6 +4,7 @@
 
 use cohort_snapshot::fake::{self, FakeProcess, FakeRegion};
 use cohort_snapshot::model::Snapshot;
+use cohort_snapshot::model::parents::{self, Unknown};
 use cohort_snapshot::model::word::raw;
 use cohort_snapshot::read::scan::{self, Options};
 use cohort_snapshot::{
@@ -192,6 +193,89 @@ fn a_program_that_started_itself_again_is_no_child() {
     let snapshot = scan::scan(&Options::all(Paths::new(dir.path()))).unwrap();
     assert_eq!(snapshot.parents, [None, None]);
     assert_eq!(group::roots(&snapshot), [0, 1]);
+}
+
+#[test]
+fn an_inherited_page_proves_a_fork_where_programs_are_hidden() {
+    let regions = data(vec![COW | 30]).to_vec();
+    let dir = tempfile::tempdir().unwrap();
+    for (pid, frames) in [(5, true), (6, true), (7, false)] {
+        let process = FakeProcess {
+            pid,
+            ppid: 5,
+            name: "z".into(),
+            regions: match frames {
+                true => regions.clone(),
+                false => data(vec![OWN | 31]).to_vec(),
+            },
+            ..FakeProcess::default()
+        };
+        fake::write_process(dir.path(), &process).unwrap();
+        std::fs::remove_file(dir.path().join(pid.to_string()).join("exe")).unwrap();
+    }
+    let read = || scan::scan(&Options::all(Paths::new(dir.path()))).unwrap();
+    // Without frames nothing is known of them.
+    let snapshot = read();
+    assert_eq!(snapshot.parents, [None; 3]);
+    let hidden = Some(Unknown::ProgramHidden);
+    assert_eq!(parents::unknown(&snapshot), [None, hidden, hidden]);
+    fake::write_frames(dir.path(), &[(0, 2); 64]).unwrap();
+    let snapshot = read();
+    assert_eq!(snapshot.parents, [None, Some(0), None]);
+    assert_eq!(parents::unknown(&snapshot), [None; 3]);
+}
+
+#[test]
+fn a_parent_that_is_left_out_is_named() {
+    let Some(mut snapshot) = family(vec![vec![], vec![], vec![]]) else {
+        return;
+    };
+    assert_eq!(parents::unknown(&snapshot), [None; 3]);
+    snapshot.retain(&[false, true, true]);
+    assert_eq!(snapshot.parents, [None; 2]);
+    let unknown = Some(Unknown::ParentLeftOut(50));
+    assert_eq!(parents::unknown(&snapshot), [unknown; 2]);
+    snapshot.retain(&[true, false]);
+    assert_eq!(snapshot.left_out, [(51, 50)]);
+    // No page is left that tells of a fork.
+    let Some(mut snapshot) = family(vec![vec![], vec![]]) else {
+        return;
+    };
+    snapshot.parents = vec![None; 2];
+    snapshot.regions_left_out = true;
+    assert_eq!(
+        parents::unknown(&snapshot),
+        [None, Some(Unknown::RegionsLeftOut)]
+    );
+}
+
+#[test]
+fn groups_are_named_by_their_command_and_numbered() {
+    let dir = tempfile::tempdir().unwrap();
+    for pid in [5, 6, 7] {
+        let process = FakeProcess {
+            pid,
+            ppid: 1,
+            name: "z".into(),
+            exe: if pid == 7 { "/bin/y" } else { "/bin/z" }.into(),
+            regions: data(vec![OWN | (30 + pid as u64)]).to_vec(),
+            ..FakeProcess::default()
+        };
+        fake::write_process(dir.path(), &process).unwrap();
+    }
+    fake::write_frames(dir.path(), &[(0, 1); 64]).unwrap();
+    let snapshot = scan::scan(&Options::all(Paths::new(dir.path()))).unwrap();
+    let groups = group::groups(&snapshot, group::By::Tree, &|uid| uid.to_string());
+    let labels: Vec<_> = groups
+        .iter()
+        .map(|group| (group.label.as_str(), group.root))
+        .collect();
+    let expected = [
+        ("y --test", Some(7)),
+        ("z --test", Some(5)),
+        ("z --test #2", Some(6)),
+    ];
+    assert_eq!(labels, expected);
 }
 
 /// Faults saved among all processes of a family.

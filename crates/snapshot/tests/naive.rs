@@ -452,6 +452,7 @@ fn small_machine(root: &Path, page: u64) {
             cgroup: "/c".into(),
             regions,
             page,
+            ..FakeProcess::default()
         };
         fake::write_process(root, &process).unwrap();
     }

@@ -60,7 +60,7 @@ tree=$!
 until grep -q ready /tmp/ready; do sleep 0.1; done
 
 expect 0 table cohort scan -t -k
-holds table "^ python3 .* 4 "
+holds table "^python3 .* 4 "
 expect 0 details cohort scan -d --tree $tree
 expect 0 json cohort scan --json --tree $tree --mapping ^/dev/zero
 expect 0 sums cohort scan --check

@@ -44,6 +44,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure a fork; the scan runs this to have a process of its own.
+    #[command(hide = true)]
+    ForkTime(super::fork_time::Args),
     /// Measure the scan itself on processes that it makes.
     Benchmark(super::benchmark::Args),
 }
@@ -51,7 +54,7 @@ pub enum Command {
 /// Arguments of `cohort scan capture`.
 #[derive(clap::Args)]
 pub struct CaptureArgs {
-    /// The file; show it with `cohort scan --from FILE`.
+    /// The file, or `-` for the standard output; show it with `cohort scan --from FILE`.
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,
@@ -63,9 +66,8 @@ pub struct CaptureArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Looking")]
 pub struct Looking {
-    /// Analyse a capture instead of this machine.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "tree", "user", "exe", "cgroup",
-        "pattern", "mapping", "interval", "samples", "content", "check", "watch", "nice", "rate"])]
+    /// Analyse a capture instead of this machine; `-` is the standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mapping", "interval", "samples", "content", "check", "watch", "nice", "rate"])]
     pub from: Option<PathBuf>,
     /// Find pages that are equal in content; reads all anonymous memory of the processes.
     #[arg(long)]
@@ -135,6 +137,9 @@ pub struct Reading {
     /// Compare with the kernel's own smaps_rollup for every process.
     #[arg(long)]
     pub check: bool,
+    /// Shows no progress, as something else is on the screen.
+    #[arg(skip)]
+    pub quiet: bool,
     /// Read another tree than /proc.
     #[arg(long, value_name = "DIR", hide = true)]
     pub proc: Option<PathBuf>,

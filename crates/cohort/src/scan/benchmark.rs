@@ -2,7 +2,7 @@
 //! Measures the scan beside a plain read of the same bytes of pagemap, on processes of its own.
 
 use super::cell::size;
-use super::cost::Cost;
+use super::cost::Round;
 use super::report::{Report, SCHEMA_VERSION};
 use crate::output::print;
 use crate::show::number;
@@ -14,7 +14,6 @@ use cohort_snapshot::read::scan::{self, Options};
 use cohort_snapshot::{Paths, page_size};
 use serde::Serialize;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Arguments of `cohort scan benchmark`.
 #[derive(clap::Args)]
@@ -84,7 +83,10 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         let (pages, scan) = timed(|| {
             let snapshot = take(&load)?;
             let groups = group::groups(&snapshot, By::Tree, &|uid| uid.to_string());
-            Ok(Report::new(&snapshot, &groups).total.entries.total)
+            Ok(Report::new(&snapshot, &groups, By::Tree)
+                .total
+                .entries
+                .total)
         })?;
         let used = memory("VmHWM:")?.saturating_sub(before);
         let figures = Figures {
@@ -255,9 +257,9 @@ fn plain(regions: &[(i32, u64, u64)]) -> Result<()> {
 
 /// What `work` returns, and the processor time that it took.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-    let before = Cost::so_far(Instant::now(), 0).cpu_seconds;
+    let round = Round::begin();
     let result = work()?;
-    Ok((result, Cost::so_far(Instant::now(), 0).cpu_seconds - before))
+    Ok((result, round.end(0).cpu_seconds))
 }
 
 /// A value of our own status, in bytes.

@@ -3,9 +3,6 @@
 
 use crate::show::number;
 
-/// Letters of a group's name; the rest of the table is for numbers.
-const NAME: usize = 26;
-
 /// A figure, or none where it was not asked for.
 #[derive(Clone)]
 pub enum Value {
@@ -74,7 +71,7 @@ impl Value {
     pub fn cell(&self, units: bool) -> String {
         match self {
             Value::None => "-".into(),
-            Value::Text(text) => shorten(text, NAME),
+            Value::Text(text) => shorten(text, usize::MAX),
             Value::Count(count) => number(*count),
             Value::Bytes(bytes) if units => size(*bytes),
             Value::Bytes(bytes) => number((bytes / 1024) as f64),
@@ -98,7 +95,7 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{} {noun}", number(count as f64))
 }
 
-/// Cuts a long name in its middle: a path's two ends say most. Control characters of a process's
+/// Cuts a long name in its middle: its two ends say most. Control characters of a process's
 /// name do not reach the terminal.
 pub fn shorten(text: &str, width: usize) -> String {
     let clean: Vec<char> = text
@@ -108,10 +105,13 @@ pub fn shorten(text: &str, width: usize) -> String {
     if clean.len() <= width {
         return clean.into_iter().collect();
     }
-    let head: String = clean[..width / 3].iter().collect();
-    let tail: String = clean[clean.len() - (width - width / 3 - 1)..]
-        .iter()
-        .collect();
+    // Of a command line the beginning says most.
+    let head = match clean.contains(&' ') {
+        true => width * 2 / 3,
+        false => width / 3,
+    };
+    let tail: String = clean[clean.len() - (width - head - 1)..].iter().collect();
+    let head: String = clean[..head].iter().collect();
     format!("{head}…{tail}")
 }
 
@@ -137,8 +137,8 @@ mod tests {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(4096), "4.0 KB");
         assert_eq!(size(300 << 20), "300 MB");
-        let long = shorten("/usr/lib/postgresql/17/bin/a-very-long-program", NAME);
-        assert!(long.chars().count() == NAME && long.ends_with("program"));
-        assert_eq!(shorten("a\x1b[2J", NAME), "a?[2J");
+        let long = shorten("/usr/lib/postgresql/17/bin/a-very-long-program", 26);
+        assert!(long.chars().count() == 26 && long.ends_with("program"));
+        assert_eq!(shorten("a\x1b[2J", 26), "a?[2J");
     }
 }

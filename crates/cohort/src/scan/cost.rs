@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the scan itself takes.
+//! Time and memory that the scan itself takes.
 
 use serde::Serialize;
 use std::time::Instant;
@@ -15,22 +15,42 @@ pub struct Cost {
     pub threads: usize,
 }
 
-impl Cost {
-    /// What this process has used so far, since `started` for the seconds.
-    pub fn so_far(started: Instant, pages: u64) -> Cost {
-        // SAFETY: all zeros is a valid rusage, which the call then fills.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-            usage
-        };
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+/// A scan that has begun.
+pub struct Round {
+    started: Instant,
+    cpu_seconds: f64,
+}
+
+impl Round {
+    pub fn begin() -> Round {
+        Round {
+            started: Instant::now(),
+            cpu_seconds: usage().0,
+        }
+    }
+
+    /// The cost since it began.
+    pub fn end(&self, pages: u64) -> Cost {
+        let (cpu_seconds, peak_bytes) = usage();
         Cost {
-            seconds: started.elapsed().as_secs_f64(),
-            cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-            peak_bytes: usage.ru_maxrss as u64 * 1024,
+            seconds: self.started.elapsed().as_secs_f64(),
+            cpu_seconds: cpu_seconds - self.cpu_seconds,
+            peak_bytes,
             pages,
             threads: rayon::current_num_threads(),
         }
     }
+}
+
+/// Processor seconds of this process so far, and the most memory that it used.
+fn usage() -> (f64, u64) {
+    // SAFETY: all zeros is a valid rusage, which the call then fills.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    (cpu_seconds, usage.ru_maxrss as u64 * 1024)
 }

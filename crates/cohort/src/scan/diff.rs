@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What changed between two captures.
 
-use super::cell::shorten;
 use super::part::Part;
 use super::report::{Report, SCHEMA_VERSION};
 use super::section::GroupReport;
@@ -15,7 +14,7 @@ pub struct Diff {
     pub schema_version: u32,
     /// All processes.
     pub total: Vec<Change>,
-    /// Groups that are in either, by name.
+    /// Groups that are in either, by label: a service that was started anew is the same.
     pub groups: BTreeMap<String, Vec<Change>>,
 }
 
@@ -32,10 +31,10 @@ pub fn diff(before: &Report, after: &Report) -> Diff {
     let mut groups: BTreeMap<String, (Option<&GroupReport>, Option<&GroupReport>)> =
         BTreeMap::new();
     for group in &before.groups {
-        groups.entry(group.name.clone()).or_default().0 = Some(group);
+        groups.entry(group.label.clone()).or_default().0 = Some(group);
     }
     for group in &after.groups {
-        groups.entry(group.name.clone()).or_default().1 = Some(group);
+        groups.entry(group.label.clone()).or_default().1 = Some(group);
     }
     Diff {
         schema_version: SCHEMA_VERSION,
@@ -69,9 +68,10 @@ fn changes(before: Option<&GroupReport>, after: Option<&GroupReport>) -> Vec<Cha
 
 impl Diff {
     /// As text: the totals that changed, and the groups with the largest changes.
-    pub fn text(&self, rows: usize) -> String {
+    pub fn text(&self, rows: usize, width: usize) -> String {
         let mut total = Part {
             title: "All processes".into(),
+            paper: None,
             heading: ["", "before", "after", "change", "%"]
                 .map(String::from)
                 .to_vec(),
@@ -92,10 +92,11 @@ impl Diff {
             .collect();
         let size = |changes: &[Change]| find(changes, "entries").map_or(0.0, |c| c.by().abs());
         groups.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-        let mut text = total.text();
+        let mut text = total.text(width, None);
         if !groups.is_empty() {
             let part = Part {
                 title: "Groups that changed".into(),
+                paper: None,
                 heading: [
                     "", "procs", "change", "entries", "change", "ptps", "change", "saves", "change",
                 ]
@@ -108,7 +109,7 @@ impl Diff {
                     .collect(),
             };
             text.push('\n');
-            text.push_str(&part.text());
+            text.push_str(&part.text(width, None));
         }
         text
     }
@@ -119,7 +120,7 @@ fn find<'a>(changes: &'a [Change], name: &str) -> Option<&'a Change> {
 }
 
 fn group_row(name: &str, changes: &[Change]) -> Vec<String> {
-    let mut row = vec![shorten(name, 24)];
+    let mut row = vec![name.to_string()];
     for column in ["procs", "entries", "ptps", "saves"] {
         match find(changes, column) {
             Some(change) => row.extend([number(change.after.unwrap_or(0.0)), signed(change.by())]),
@@ -168,15 +169,15 @@ mod tests {
         let diff = diff(&before, &after);
         let procs = find(&diff.total, "procs").unwrap();
         assert_eq!((procs.before, procs.after), (Some(2.0), Some(1.0)));
-        let gone = &diff.groups["x (1)"];
+        let gone = &diff.groups["x -y"];
         assert_eq!(find(gone, "procs").unwrap().after, None);
-        let text = diff.text(5);
-        assert!(text.contains("x (1)") && text.contains("-50.0"), "{text}");
+        let text = diff.text(5, 100);
+        assert!(text.contains("x -y") && text.contains("-50.0"), "{text}");
     }
 
     #[test]
     fn equal_captures_have_no_changes() {
-        let text = diff(&report(), &report()).text(5);
+        let text = diff(&report(), &report()).text(5, 100);
         assert_eq!(
             text.lines().next().unwrap(),
             "All processes: no figure changed"

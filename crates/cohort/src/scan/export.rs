@@ -2,64 +2,82 @@
 //! Forms for other programs: CSV and OpenMetrics, both made from the columns.
 
 use super::args::Show;
-use super::cell::Value;
+use super::cell::{Value, shorten};
 use super::metrics::Metrics;
 use super::report::Report;
+use super::section::GroupReport;
 use super::table;
 use anyhow::Result;
+use std::collections::HashSet;
+
+/// Letters of a group's label; Prometheus keeps every label in memory.
+const LABEL: usize = 100;
 
 /// The groups as CSV (RFC 4180); sizes are in bytes.
 pub fn csv(report: &Report, show: &Show) -> Result<String> {
     let columns = report.total.columns();
-    let places: Vec<usize> = match show.columns.is_empty() {
-        true => (0..columns.len()).collect(),
-        false => table::columns(show)?,
-    };
-    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
-    let names = places.iter().map(|&place| quote(columns[place].name));
-    let mut text = line(names.collect());
+    let places = places(report, show)?;
+    let mut lines = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    lines.write_record(places.iter().map(|&place| columns[place].name))?;
     let totals = show.totals.then_some(&report.total);
     for group in report.groups.iter().chain(totals) {
         let cells = group.values(&places).into_iter().map(|value| match value {
             Value::None => String::new(),
-            Value::Text(text) => quote(&text),
+            Value::Text(text) => text,
             Value::Bytes(bytes) => bytes.to_string(),
             Value::Count(value) | Value::Percent(value) => value.to_string(),
         });
-        text.push_str(&line(cells.collect()));
+        lines.write_record(cells)?;
     }
-    Ok(text)
+    Ok(String::from_utf8(lines.into_inner()?)?)
 }
 
-fn quote(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
+/// Places of the columns that are named, or of all.
+fn places(report: &Report, show: &Show) -> Result<Vec<usize>> {
+    match show.columns.is_empty() {
+        true => Ok((0..report.total.columns().len()).collect()),
+        false => table::columns(show),
     }
-    text.to_string()
 }
 
-/// Gauges in OpenMetrics' text format, for Prometheus' textfile collector and the like.
-pub fn openmetrics(report: &Report) -> String {
+/// Gauges in OpenMetrics' text format, for Prometheus' textfile collector and the like: of the
+/// columns and groups that are asked for, and with all columns also the other figures.
+pub fn openmetrics(report: &Report, show: &Show) -> Result<String> {
     let mut text = Metrics::default();
-    columns(&mut text, report);
-    report.total.metrics(&mut text);
-    if let Some(found) = &report.content {
-        found.metrics(&mut text, report.page_bytes);
+    columns(&mut text, report, show)?;
+    if show.columns.is_empty() {
+        report.total.metrics(&mut text);
+        if let Some(found) = &report.content {
+            found.metrics(&mut text, report.page_bytes);
+        }
     }
     outcomes(&mut text, report);
     figures(&mut text, report);
-    text.finish()
+    Ok(text.finish())
 }
 
-/// A family for every column that has a number for all processes.
-fn columns(text: &mut Metrics, report: &Report) {
+/// A family for every column that has a number for all processes. Labels hold no process's number,
+/// so that a series goes on after a restart.
+fn columns(text: &mut Metrics, report: &Report, show: &Show) -> Result<()> {
     let all = std::iter::once(("all", &report.total));
-    let groups = report.groups.iter().map(|group| ("group", group));
+    let shown = report.groups.iter().take(show.rows);
+    let groups = shown.map(|group| ("group", group));
+    let mut labels = HashSet::new();
     let rows: Vec<_> = all
         .chain(groups)
-        .map(|(scope, group)| (scope, &group.name, group.columns()))
+        .map(|(scope, group)| {
+            let mut label = label(group);
+            // Two that are cut may be the same.
+            while !labels.insert((scope, label.clone())) {
+                label.push('\'');
+            }
+            (scope, label, group.columns())
+        })
         .collect();
-    for (place, column) in rows[0].2.iter().enumerate() {
+    for place in places(report, show)? {
+        let column = &rows[0].2[place];
         let unit = match column.value {
             Value::None | Value::Text(_) => continue,
             Value::Bytes(_) => "bytes",
@@ -73,6 +91,17 @@ fn columns(text: &mut Metrics, report: &Report) {
                 text.sample(&[("scope", scope), ("group", name)], value);
             }
         }
+    }
+    Ok(())
+}
+
+/// A long label is cut before the number that tells groups of one name apart, which it keeps.
+fn label(group: &GroupReport) -> String {
+    match group.label.strip_prefix(&group.name) {
+        Some(number) if group.name.chars().count() > LABEL => {
+            format!("{}{number}", shorten(&group.name, LABEL))
+        }
+        _ => group.label.clone(),
     }
 }
 
@@ -104,6 +133,36 @@ fn figures(text: &mut Metrics, report: &Report) {
             "",
             "1 if page frames could be seen",
             Some(f64::from(u8::from(visible))),
+        ),
+        (
+            "verdict",
+            "",
+            "0 for not known, 1 for no, 2 for perhaps, 3 for worth it",
+            Some(f64::from(report.verdict.worth as u8)),
+        ),
+        (
+            "memory",
+            "bytes",
+            "memory of the machine",
+            report.memory_bytes.map(|bytes| bytes as f64),
+        ),
+        (
+            "fork",
+            "seconds",
+            "a stock fork of the group that would save most",
+            report.verdict.fork.map(|fork| fork.seconds),
+        ),
+        (
+            "fork_copy",
+            "seconds",
+            "what copying entries takes of that",
+            report.verdict.fork.map(|fork| fork.copy_seconds),
+        ),
+        (
+            "faults_spared",
+            "per_second",
+            "page faults per second that sharing would spare",
+            report.verdict.faults_per_second,
         ),
         (
             "time",
@@ -157,7 +216,7 @@ mod tests {
     #[test]
     fn csv_quotes_what_it_must() {
         let mut report = report();
-        report.groups[0].name = "a,\"b\"".into();
+        report.groups[0].label = "a,\"b\"".into();
         let show = Show {
             columns: vec!["group".into(), "procs".into(), "saves".into()],
             ..Show::default()
@@ -177,7 +236,7 @@ mod tests {
     #[test]
     fn csv_has_what_was_found_in_contents() {
         let mut report = report();
-        report.groups[0].name = "x".into();
+        report.groups[0].label = "x".into();
         let names = "group,merge-read,merge-equal,merge-frees,merge-profile,merge-stability";
         let show = Show {
             columns: names.split(',').map(String::from).collect(),
@@ -195,15 +254,44 @@ mod tests {
     }
 
     #[test]
+    fn openmetrics_obeys_rows_and_columns_and_names_no_process() {
+        let mut report = report();
+        report.groups.push(report.groups[0].clone());
+        report.groups[1].label = "x -y #2".into();
+        let show = Show {
+            columns: vec!["procs".into()],
+            rows: 1,
+            ..Show::default()
+        };
+        let text = openmetrics(&report, &show).unwrap();
+        let groups: Vec<&str> = text
+            .lines()
+            .filter(|l| l.contains("scope=\"group\""))
+            .collect();
+        assert_eq!(
+            groups,
+            ["cohort_scan_procs{scope=\"group\",group=\"x -y\"} 2"]
+        );
+        assert!(!text.contains("cohort_scan_pid"), "{text}");
+        // Long names stay apart.
+        for (group, number) in report.groups.iter_mut().zip(["", " #2"]) {
+            group.name = "x".repeat(300);
+            group.label = format!("{}{number}", group.name);
+        }
+        assert_ne!(label(&report.groups[0]), label(&report.groups[1]));
+        assert!(label(&report.groups[1]).len() < 120);
+    }
+
+    #[test]
     fn openmetrics_is_what_its_readers_take() {
         let mut report = report();
-        report.groups[0].name = "a\"b\\c\nd".into();
+        report.groups[0].label = "a\"b\\c\nd".into();
         report.add_content(crate::scan::report::tests::content());
         report.total.code.sampled = Some(cohort_snapshot::count::code::Sampled {
             kernel: 77,
             ..Default::default()
         });
-        let text = openmetrics(&report);
+        let text = openmetrics(&report, &Show::default()).unwrap();
         for line in [
             "cohort_scan_samples_kernel{scope=\"all\",group=\"all\"} 77\n",
             "cohort_scan_content_pages{state=\"equal\"} 5\n",

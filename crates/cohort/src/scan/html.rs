@@ -2,7 +2,7 @@
 //! A page that needs nothing else: the answer, the groups, all about all processes, and plots.
 
 use super::args::Show;
-use super::cell::Value;
+use super::cell::{Value, shorten};
 use super::part::Part;
 use super::report::Report;
 use super::section::{Bars, GroupReport};
@@ -41,17 +41,18 @@ pub fn page(report: &Report, show: &Show) -> Result<String> {
     let shown = report.groups.iter().take(show.rows);
     let groups = Part {
         title: "Groups".into(),
+        paper: None,
         heading: heading.collect(),
         rows: shown.chain(totals).map(row).collect(),
     };
     Page {
         report,
+        parts: report.parts(),
         frames: match report.frames {
             cohort_snapshot::model::Frames::Visible => "page frames seen",
             _ => "page frames hidden: lower bounds",
         },
         groups,
-        parts: report.parts(),
         plots: figures(report)
             .iter()
             .filter_map(|figure| Some((figure.title.clone(), svg(figure)?)))
@@ -79,7 +80,7 @@ fn figures(report: &Report) -> Vec<FigureResult> {
 
 /// `labels` has the bars' labels, `each` the bars of every group.
 fn bars(groups: &[&GroupReport], labels: &Bars, each: &[Bars]) -> FigureResult {
-    let name = |group: &&GroupReport| X::Text(group.name.clone());
+    let name = |group: &&GroupReport| X::Text(shorten(&group.label, 44));
     let series = labels.bars.iter().enumerate();
     FigureResult {
         title: labels.title.into(),
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_page_is_self_contained_and_escapes_names() {
         let mut report = report();
-        report.groups[0].name = "<script>alert(1)</script>".into();
+        report.groups[0].label = "<script>alert(1)</script>".into();
         let text = page(&report, &Show::default()).unwrap();
         assert!(
             !text.contains("<script") && !text.contains("http"),
@@ -127,7 +128,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("scan.html");
         let mut report = report();
-        report.groups[0].name = "/usr/sbin/a-program-with-a-long-name --and an --argument".into();
+        report.groups[0].label = "/usr/sbin/a-program-with-a-long-name --and an --argument".into();
         std::fs::write(&file, page(&report, &Show::default()).unwrap()).unwrap();
         browser::check(&[file]);
     }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort scan`: what sharing address translations would save on this machine.
 
-mod answer;
 mod args;
 mod benchmark;
 mod cell;
+mod compared;
 mod consistency;
 mod cost;
 mod diff;
 mod export;
+mod fork_time;
 mod html;
 mod metrics;
+mod paper;
 mod part;
 mod render;
 mod report;
@@ -18,25 +20,29 @@ mod section;
 mod select;
 mod table;
 mod take;
+mod verdict;
+mod watch;
 
 pub use args::Args;
 
 use crate::output::print;
-use anyhow::Result;
+use crate::show::columns;
+use anyhow::{Context, Result, bail};
 use args::{Command, Show};
 use cohort_snapshot::Paths;
 use cohort_snapshot::count::content::Content;
 use cohort_snapshot::count::group;
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use cohort_snapshot::read::{capture, process};
-use cost::Cost;
+use cost::Round;
+use fork_time::ForkTime;
 use render::render;
 use report::Report;
 use section::ContentReport;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use take::{paths, set_up, take};
 
 /// Page frames could not be seen, or processors not be sampled (EX_NOPERM of sysexits.h).
@@ -49,16 +55,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
             let (file, select, reading) = (args.file, args.select, args.reading);
             set_up(&reading)?;
             let snapshot = take(&select, &reading)?;
-            capture::save(&snapshot, &file)?;
-            let size = std::fs::metadata(&file).map_or(0, |facts| facts.len());
-            eprintln!(
-                "{} of {} in {}; show them with `cohort scan --from {}`",
-                cell::plural(snapshot.processes.len(), "process", "processes"),
-                snapshot.host,
-                cell::size(size),
-                file.display()
-            );
-            Ok(verdict(&snapshot))
+            save(&snapshot, &file)?;
+            Ok(match rights(snapshot.frames, snapshot.sampling.as_ref()) {
+                true => ExitCode::from(EXIT_HIDDEN),
+                false => ExitCode::SUCCESS,
+            })
         }
         Some(Command::Diff {
             before,
@@ -68,20 +69,57 @@ pub fn main(args: Args) -> Result<ExitCode> {
             json,
         }) => {
             let report = |file: &Path| -> Result<Report> {
-                let snapshot = capture::load(file)?;
+                let snapshot = load(file)?;
                 let groups = group::groups(&snapshot, by.into(), &select::user_name);
-                Ok(Report::new(&snapshot, &groups))
+                Ok(Report::new(&snapshot, &groups, by.into()))
             };
             let diff = diff::diff(&report(&before)?, &report(&after)?);
             print(match json {
                 true => serde_json::to_string_pretty(&diff)? + "\n",
-                false => diff.text(rows),
+                false => diff.text(rows, usize::from(columns())),
             })?;
             Ok(ExitCode::SUCCESS)
         }
+        Some(Command::ForkTime(args)) => fork_time::main(&args),
         Some(Command::Benchmark(args)) => benchmark::main(&args),
         None => look(&args),
     }
+}
+
+/// Writes a capture; `-` is the standard output.
+fn save(snapshot: &Snapshot, file: &Path) -> Result<()> {
+    let processes = cell::plural(snapshot.processes.len(), "process", "processes");
+    if file == Path::new("-") {
+        let output = std::io::stdout();
+        if output.is_terminal() {
+            bail!("a capture is not text: give a file, or send the standard output to a program");
+        }
+        let written = capture::write_to(snapshot, std::io::BufWriter::new(output.lock()));
+        written.context("cannot write the capture to the standard output")?;
+        eprintln!("{processes} of {}", snapshot.host);
+        return Ok(());
+    }
+    capture::save(snapshot, file)?;
+    let size = std::fs::metadata(file).map_or(0, |facts| facts.len());
+    eprintln!(
+        "{processes} of {} in {}; show them with `cohort scan --from {}`",
+        snapshot.host,
+        cell::size(size),
+        file.display()
+    );
+    Ok(())
+}
+
+/// Reads a capture; `-` is the standard input.
+fn load(file: &Path) -> Result<Snapshot> {
+    if file != Path::new("-") {
+        return Ok(capture::load(file)?);
+    }
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        bail!("the standard input is a terminal: give a file, or `cohort scan capture - | ...`");
+    }
+    Ok(capture::read_from(input.lock(), "the standard input")?)
 }
 
 /// Scans, or reads a capture, and shows what is in it.
@@ -93,34 +131,27 @@ fn look(args: &Args) -> Result<ExitCode> {
     }
     set_up(&args.reading)?;
     if let Some(file) = &args.looking.from {
-        let started = Instant::now();
-        let snapshot = capture::load(file)?;
+        let round = Round::begin();
+        let mut snapshot = load(file)?;
+        take::filter(&mut snapshot, &args.select)?;
         let mut report = analyse(&snapshot, show)?;
-        report.cost = Some(Cost::so_far(started, pages(&snapshot)));
-        print(render(&report, show, false)?)?;
-        return Ok(verdict(&snapshot));
+        report.cost = Some(round.end(pages(&snapshot)));
+        print(render(&report, show, None)?)?;
+        return Ok(verdict_of(&report));
     }
-    let Some(every) = args.looking.watch else {
-        return once(args, false);
-    };
-    let mut code = ExitCode::SUCCESS;
-    for round in 1.. {
-        let due = Instant::now() + Duration::from_secs_f64(every);
-        if std::io::stdout().is_terminal() {
-            print("\x1b[H\x1b[2J")?;
+    match args.looking.watch {
+        None => {
+            let report = once(args, None)?;
+            print(render(&report, show, None)?)?;
+            Ok(verdict_of(&report))
         }
-        code = once(args, true)?;
-        if args.looking.count.is_some_and(|count| round >= count) {
-            break;
-        }
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        Some(every) => watch::watch(args, every),
     }
-    Ok(code)
 }
 
-/// One scan.
-fn once(args: &Args, watching: bool) -> Result<ExitCode> {
-    let started = Instant::now();
+/// One scan with its analysis. `fork` is measured already in all rounds of `--watch` but the first.
+fn once(args: &Args, fork: Option<ForkTime>) -> Result<Report> {
+    let round = Round::begin();
     let snapshot = take(&args.select, &args.reading)?;
     let mut report = analyse(&snapshot, &args.show)?;
     let pages = pages(&snapshot);
@@ -139,13 +170,18 @@ fn once(args: &Args, watching: bool) -> Result<ExitCode> {
         report.add_content(contents(snapshot, args, &paths)?);
         // By what is known only now, if that was asked for.
         table::sort(&mut report.groups, &args.show)?;
-        report.cost = Some(Cost::so_far(started, pages));
-        print(render(&report, &args.show, watching)?)?;
-        return Ok(verdict_of(report.frames, report.sampling.as_ref()));
     }
-    report.cost = Some(Cost::so_far(started, pages));
-    print(render(&report, &args.show, watching)?)?;
-    Ok(verdict(&snapshot))
+    // A made-up tree is of no machine that could be measured.
+    let entries = verdict::best(&report.groups).map(|group| group.fork.copied_by_parent);
+    let measured = match (entries, paths.is_real()) {
+        (Some(entries), true) => {
+            fork.or_else(|| fork_time::measure(entries, process::available(&paths)))
+        }
+        _ => None,
+    };
+    report.conclude(measured);
+    report.cost = Some(round.end(pages));
+    Ok(report)
 }
 
 /// Looks at contents as often as asked, each time at a fresh snapshot.
@@ -167,7 +203,7 @@ fn contents(first: Snapshot, args: &Args, paths: &Paths) -> Result<ContentReport
 
 fn analyse(snapshot: &Snapshot, show: &Show) -> Result<Report> {
     let groups = group::groups(snapshot, show.by.into(), &select::user_name);
-    let mut report = Report::new(snapshot, &groups);
+    let mut report = Report::new(snapshot, &groups, show.by.into());
     table::sort(&mut report.groups, show)?;
     Ok(report)
 }
@@ -203,32 +239,40 @@ fn pages(snapshot: &Snapshot) -> u64 {
         .sum()
 }
 
-fn verdict(snapshot: &Snapshot) -> ExitCode {
-    verdict_of(snapshot.frames, snapshot.sampling.as_ref())
+/// The exit status of a scan, whose reason goes to the standard error.
+fn verdict_of(report: &Report) -> ExitCode {
+    let hidden = rights(report.frames, report.sampling.as_ref());
+    match report.compared.missing() {
+        // Contents are compared whatever the groups.
+        Some(missing) if report.verdict.nothing() && report.content.is_none() => {
+            eprintln!(
+                "cohort: nothing could be compared: {}; run {}",
+                missing.why, missing.instead
+            );
+            ExitCode::from(EXIT_HIDDEN)
+        }
+        _ if hidden || report.compared.program_hidden > 0 => ExitCode::from(EXIT_HIDDEN),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
-fn verdict_of(frames: Frames, sampling: Option<&Sampling>) -> ExitCode {
+/// Whether rights were missing, which go to the standard error.
+fn rights(frames: Frames, sampling: Option<&Sampling>) -> bool {
     let unsampled = sampling.and_then(|sampling| sampling.clock.as_ref().err());
     if let Some(why) = unsampled {
         eprintln!("cohort: {why}");
     }
     match frames {
-        Frames::Visible if unsampled.is_some() => ExitCode::from(EXIT_HIDDEN),
-        Frames::Visible => ExitCode::SUCCESS,
-        Frames::NumbersOnly => {
-            eprintln!(
-                "cohort: /proc/kpageflags and kpagecount may not be read, so zero and merged pages \
-                 and proportional sizes are not known; run it as root"
-            );
-            ExitCode::from(EXIT_HIDDEN)
-        }
-        Frames::Hidden => {
-            eprintln!(
-                "cohort: page frames are hidden, so anonymous pages of different processes cannot \
-                 be compared; run it as root on the host, or give the program CAP_SYS_ADMIN and \
-                 CAP_SYS_PTRACE"
-            );
-            ExitCode::from(EXIT_HIDDEN)
-        }
+        Frames::Visible => return unsampled.is_some(),
+        Frames::NumbersOnly => eprintln!(
+            "cohort: /proc/kpageflags and kpagecount may not be read, so zero and merged pages \
+             and proportional sizes are not known; run it as root"
+        ),
+        Frames::Hidden => eprintln!(
+            "cohort: page frames are hidden, so anonymous pages of different processes cannot be \
+             compared; run it as root on the host, or give the program CAP_SYS_ADMIN and \
+             CAP_SYS_PTRACE"
+        ),
     }
+    true
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a scan found, as numbers with names: what `--json` prints and all other forms show.
 
-use super::answer::answer;
+use super::compared::Compared;
 use super::consistency::Consistency;
 use super::cost::Cost;
+use super::fork_time::ForkTime;
 use super::part::Part;
 use super::section::{ContentReport, GroupReport, Merging};
+use super::verdict::Verdict;
 use cohort_snapshot::count::code::Zygotes;
-use cohort_snapshot::count::group::Group;
+use cohort_snapshot::count::group::{By, Group};
 use cohort_snapshot::model::{Frames, Sampling, Snapshot};
 use serde::Serialize;
 
 /// Changes when a field changes its meaning or goes; new fields do not change it.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// All that a scan found.
 #[derive(Debug, Serialize)]
@@ -24,6 +26,8 @@ pub struct Report {
     pub kernel: String,
     pub machine: String,
     pub page_bytes: u64,
+    /// Memory of the machine, where the kernel reports that.
+    pub memory_bytes: Option<u64>,
     pub frames: Frames,
     /// How the processors were sampled, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,6 +36,9 @@ pub struct Report {
     /// All processes that were scanned, as one group.
     pub total: GroupReport,
     pub groups: Vec<GroupReport>,
+    pub compared: Compared,
+    pub verdict: Verdict,
+    /// The verdict in sentences.
     pub answer: String,
     /// Equal pages, where contents were looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,10 +61,13 @@ impl Report {
     }
 
     /// What is in `snapshot`, by `groups`.
-    pub fn new(snapshot: &Snapshot, groups: &[Group]) -> Report {
+    pub fn new(snapshot: &Snapshot, groups: &[Group], by: By) -> Report {
+        let compared = Compared::new(snapshot, groups, by);
         let zygotes = Zygotes::new(snapshot);
         let all = Group {
             name: "all".into(),
+            label: "all".into(),
+            root: None,
             members: (0..snapshot.processes.len()).collect(),
         };
         let total = GroupReport::new(snapshot, &zygotes, &all);
@@ -67,20 +77,25 @@ impl Report {
                 // Counted already.
                 true => GroupReport {
                     name: group.name.clone(),
+                    label: group.label.clone(),
+                    root: group.root,
                     ..total.clone()
                 },
                 false => GroupReport::new(snapshot, &zygotes, group),
             })
             .collect();
         let consistency = Consistency::new(snapshot);
-        Report {
-            answer: answer(&groups, snapshot.frames, &consistency),
+        let mut report = Report {
+            compared,
+            verdict: Verdict::default(),
+            answer: String::new(),
             schema_version: SCHEMA_VERSION,
             time: snapshot.time,
             host: snapshot.host.clone(),
             kernel: snapshot.kernel.clone(),
             machine: snapshot.machine.clone(),
             page_bytes: snapshot.page,
+            memory_bytes: snapshot.memory,
             frames: snapshot.frames,
             sampling: snapshot.sampling.clone(),
             consistency,
@@ -88,7 +103,15 @@ impl Report {
             groups,
             content: None,
             cost: None,
-        }
+        };
+        report.conclude(None);
+        report
+    }
+
+    /// Judges what is known by now.
+    pub fn conclude(&mut self, fork: Option<ForkTime>) {
+        self.verdict = Verdict::new(self, fork);
+        self.answer = self.verdict.answer(self);
     }
 
     /// The tables of the details and of the page, about all processes.
@@ -110,7 +133,9 @@ pub mod tests {
     /// A report of one group with two processes.
     pub fn report() -> Report {
         let mut group = GroupReport {
-            name: "x (1)".into(),
+            name: "x -y".into(),
+            label: "x -y".into(),
+            root: Some(1),
             processes: 2,
             pids: vec![1, 2],
             program: Some("/bin/x".into()),
@@ -140,6 +165,7 @@ pub mod tests {
             kernel: "6.12".into(),
             machine: "x86_64".into(),
             page_bytes: 4096,
+            memory_bytes: None,
             frames: Frames::Visible,
             sampling: None,
             consistency: Consistency {
@@ -156,14 +182,22 @@ pub mod tests {
             },
             total: GroupReport {
                 name: "all".into(),
+                label: "all".into(),
+                root: None,
                 ..group.clone()
             },
             groups: vec![group],
+            compared: Compared {
+                groups: 1,
+                processes: 2,
+                ..Compared::default()
+            },
+            verdict: Verdict::default(),
             answer: String::new(),
             content: None,
             cost: None,
         };
-        report.answer = answer(&report.groups, report.frames, &report.consistency);
+        report.conclude(None);
         report
     }
 

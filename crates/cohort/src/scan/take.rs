@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Threads and niceness.
 pub fn set_up(reading: &Reading) -> Result<()> {
@@ -35,17 +36,53 @@ pub fn paths(reading: &Reading) -> Paths {
         .map_or_else(Paths::default, Paths::new)
 }
 
+/// A scan that is over before this shows no progress.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 /// How far the scan is, on a terminal.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::hidden();
-    if std::io::stderr().is_terminal() {
+struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    shown: AtomicBool,
+}
+
+impl Progress {
+    fn begin(shown: bool) -> Progress {
+        let bar = ProgressBar::hidden();
         bar.set_style(
             ProgressStyle::with_template("scanning {bar:24} {pos}/{len} processes {elapsed}")
                 .expect("a fixed template is valid"),
         );
-        bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(5));
+        Progress {
+            bar,
+            started: Instant::now(),
+            shown: AtomicBool::new(!shown || !std::io::stderr().is_terminal()),
+        }
     }
-    bar
+
+    fn at(&self, done: usize, total: usize) {
+        if self.started.elapsed() >= PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
+            self.bar
+                .set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(5));
+        }
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+    }
+}
+
+/// Leaves the processes of a capture that are selected.
+pub fn filter(snapshot: &mut Snapshot, select: &Select) -> Result<()> {
+    if select.all() {
+        return Ok(());
+    }
+    let each = snapshot.processes.iter();
+    let identities: Vec<_> = each.map(|process| process.identity.clone()).collect();
+    snapshot.retain(&select.wanted(&identities, &select.uids()?));
+    if snapshot.processes.is_empty() {
+        bail!("no process of the capture matches what was selected");
+    }
+    snapshot.skipped.clear();
+    Ok(())
 }
 
 /// Scans what is selected.
@@ -53,7 +90,7 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     let uids = select.uids()?;
     let known = Mutex::new(HashSet::new());
     let matched = AtomicBool::new(false);
-    let bar = progress();
+    let progress = Progress::begin(!reading.quiet);
     let snapshot = scan::scan(&Options {
         paths: paths(reading),
         page: cohort_snapshot::page_size(),
@@ -74,13 +111,11 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         interval: reading.interval.unwrap_or(0.0),
         samples: reading.samples.unwrap_or(0.0),
         rate: reading.rate.map(|rate| rate as f64),
-        progress: &|done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        },
+        progress: &|done, total| progress.at(done, total),
     });
-    bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     let mut snapshot = snapshot?;
+    snapshot.regions_left_out = select.mapping.is_some();
     for pid in select.pid.iter().chain(&select.tree) {
         if !known.lock().is_ok_and(|known| known.contains(pid))
             && snapshot.skipped.iter().all(|skip| skip.pid != *pid)
@@ -123,7 +158,15 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
 fn reason(reason: &Reason) -> String {
     match reason {
         Reason::Vanished => "is not there (any more), or is a thread".into(),
-        Reason::Refused => "may not be read: run it as root".into(),
+        Reason::Refused => {
+            // SAFETY: no memory is involved.
+            let root = unsafe { libc::geteuid() } == 0;
+            let cure = match root {
+                true => "this root lacks CAP_SYS_PTRACE, or is of another user namespace",
+                false => "run it as root",
+            };
+            format!("may not be read: {cure}")
+        }
         Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
         Reason::Unreadable(why) => format!("could not be read: {why}"),
     }

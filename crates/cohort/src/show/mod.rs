@@ -9,4 +9,4 @@ mod text;
 
 pub use figure::{FigureResult, Kind, SeriesResult, X};
 pub use plot::{Chart, Mark, svg};
-pub use text::{maybe, number, plain, range, ranged, rows, table, with_unit};
+pub use text::{columns, maybe, number, plain, range, ranged, rows, table, with_unit, wrap};

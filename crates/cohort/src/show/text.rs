@@ -60,7 +60,7 @@ pub fn ranged(value: Option<f64>, least_and_most: Option<[f64; 2]>) -> String {
 }
 
 /// The columns of the terminal that the output goes to, else [`WIDTH`].
-fn columns() -> u16 {
+pub fn columns() -> u16 {
     if !std::io::stdout().is_terminal() {
         return WIDTH;
     }

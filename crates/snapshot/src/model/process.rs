@@ -26,6 +26,8 @@ pub struct Identity {
     pub table_bytes: u64,
     /// Memory that it has locked (`mlock`), in bytes.
     pub locked_bytes: u64,
+    /// Page faults since its start that needed no reading from a disk.
+    pub faults: u64,
 }
 
 /// Why a process is not in a snapshot.

@@ -80,6 +80,9 @@ pub struct Process {
     pub fork_faults: u64,
     /// Its regions were others when it had been read.
     pub changed: bool,
+    /// Page faults in the interval, of its children too that it waited for in it; none where no
+    /// interval was watched.
+    pub faulted: Option<u64>,
     /// Where it was found running, where that was sampled.
     pub samples: Option<samples::Process>,
 }
@@ -125,6 +128,8 @@ pub struct Snapshot {
     pub machine: String,
     /// Bytes in a page.
     pub page: u64,
+    /// Bytes of memory of the machine, where the kernel reports that.
+    pub memory: Option<u64>,
     /// How much of the frames could be seen.
     pub frames: Frames,
     /// Seconds from the first process to the last.
@@ -148,6 +153,10 @@ pub struct Snapshot {
     pub stats: Vec<TableStats>,
     /// Processes that were not read.
     pub skipped: Vec<Skipped>,
+    /// Processes whose parent runs the same program and was not read, each with that parent.
+    pub left_out: Vec<(i32, i32)>,
+    /// Some regions were not read, as they were not wanted.
+    pub regions_left_out: bool,
     /// The frame of the zero page, where it is known.
     pub zero: Option<u64>,
     /// Processes whose huge pages had to be distinguished from small ones by their sum in smaps.

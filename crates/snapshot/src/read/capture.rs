@@ -22,7 +22,7 @@ use std::path::Path;
 use thiserror::Error;
 
 /// The first line of a capture; the number changes with the format.
-pub const MAGIC: &[u8] = b"COHORT-SCAN 3\n";
+pub const MAGIC: &[u8] = b"COHORT-SCAN 4\n";
 /// Larger numbers than these are not addresses, counts or bytes of any machine; sums of as many as
 /// fit into memory do not overflow.
 const LIMIT: u64 = 1 << 44;
@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// It is none, or another version's.
     #[error(
-        "{path} is no capture of this version of cohort scan (its first line should be COHORT-SCAN 3)"
+        "{path} is not a capture of this version of cohort scan (its first line should be COHORT-SCAN 4)"
     )]
     Magic {
         /// The file.
@@ -68,6 +68,7 @@ struct Body {
     kernel: String,
     machine: String,
     page: u64,
+    memory: Option<u64>,
     frames: Frames,
     duration: f64,
     interval: f64,
@@ -78,8 +79,19 @@ struct Body {
     /// Place of each table, its words as differences, and what it holds.
     tables: Vec<(u64, Vec<u64>, TableStats)>,
     skipped: Vec<Skipped>,
+    left_out: Vec<(i32, i32)>,
+    regions_left_out: bool,
     zero: Option<u64>,
     huge_by_sum: u32,
+}
+
+/// Writes `snapshot` to a stream.
+pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
+    output.write_all(MAGIC)?;
+    let mut packed = GzEncoder::new(output, Compression::fast());
+    let bytes = postcard::to_stdvec(&body(snapshot)).map_err(io::Error::other)?;
+    packed.write_all(&bytes)?;
+    packed.finish()?.flush()
 }
 
 /// Writes `snapshot` to `path`, which appears whole or not at all.
@@ -93,7 +105,7 @@ pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
     if std::fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
         return Err(fail(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is there, and is no plain file",
+            "it is there, and is not a plain file",
         )));
     }
     let mut part = path.as_os_str().to_owned();
@@ -107,16 +119,9 @@ pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
 }
 
 fn write(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
-    let mut file = io::BufWriter::new(File::create(path)?);
-    file.write_all(MAGIC)?;
-    let mut packed = GzEncoder::new(file, Compression::fast());
-    let bytes = postcard::to_stdvec(&body(snapshot)).map_err(io::Error::other)?;
-    packed.write_all(&bytes)?;
-    packed
-        .finish()?
-        .into_inner()
-        .map_err(|error| error.into_error())?
-        .sync_all()
+    let file = File::create(path)?;
+    write_to(snapshot, io::BufWriter::new(&file))?;
+    file.sync_all()
 }
 
 fn body(snapshot: &Snapshot) -> Body {
@@ -142,6 +147,7 @@ fn body(snapshot: &Snapshot) -> Body {
         kernel: snapshot.kernel.clone(),
         machine: snapshot.machine.clone(),
         page: snapshot.page,
+        memory: snapshot.memory,
         frames: snapshot.frames,
         duration: snapshot.duration,
         interval: snapshot.interval,
@@ -166,36 +172,52 @@ fn body(snapshot: &Snapshot) -> Body {
             })
             .collect(),
         skipped: snapshot.skipped.clone(),
+        left_out: snapshot.left_out.clone(),
+        regions_left_out: snapshot.regions_left_out,
         zero: snapshot.zero,
         huge_by_sum: snapshot.huge_by_sum,
     }
 }
 
-/// Reads a capture.
+/// Reads a capture from a file.
 pub fn load(path: &Path) -> Result<Snapshot, Error> {
     let name = path.display().to_string();
+    match File::open(path) {
+        Ok(file) => read_from(file, &name),
+        Err(source) => Err(Error::Io {
+            what: "read",
+            path: name,
+            source,
+        }),
+    }
+}
+
+/// Reads a capture from a stream, which errors call `name`.
+pub fn read_from(mut input: impl Read, name: &str) -> Result<Snapshot, Error> {
     let fail = |source| Error::Io {
         what: "read",
-        path: name.clone(),
+        path: name.into(),
         source,
     };
-    let mut file = io::BufReader::new(File::open(path).map_err(fail)?);
-    let size = file.get_ref().metadata().map_err(fail)?.len();
-    let mut magic = [0; MAGIC.len()];
-    match file.read_exact(&mut magic) {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(fail(error)),
-        Ok(()) if magic == MAGIC => {}
-        _ => return Err(Error::Magic { path: name }),
-    }
     let damaged = |why: String| Error::Damaged {
-        path: name.clone(),
+        path: name.into(),
         why,
     };
+    // What is none is refused before the rest of it is waited for.
+    let mut magic = [0; MAGIC.len()];
+    match input.read_exact(&mut magic) {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(fail(error)),
+        Ok(()) if magic == MAGIC => {}
+        _ => return Err(Error::Magic { path: name.into() }),
+    }
+    let mut packed = Vec::new();
+    input.read_to_end(&mut packed).map_err(fail)?;
     let mut bytes = Vec::new();
-    GzDecoder::new(file)
-        .take(size.saturating_mul(UNFOLD))
+    GzDecoder::new(packed.as_slice())
+        .take((packed.len() as u64).saturating_mul(UNFOLD))
         .read_to_end(&mut bytes)
         .map_err(|error| damaged(error.to_string()))?;
+    drop(packed);
     let body: Body = postcard::from_bytes(&bytes).map_err(|error| damaged(error.to_string()))?;
     drop(bytes);
     unfold(body).map_err(|why| damaged(why.to_string()))
@@ -248,17 +270,20 @@ fn unfold(body: Body) -> Result<Snapshot, &'static str> {
         kernel: body.kernel,
         machine: body.machine,
         page: body.page,
+        memory: body.memory,
         frames: body.frames,
         duration: body.duration,
         interval: body.interval,
         activity: body.activity,
         sampling: body.sampling,
         files: body.files,
-        parents: parents(&processes, &tables, body.frames),
+        parents: parents(&processes, &tables, body.frames, body.zero),
         processes,
         tables,
         stats,
         skipped: body.skipped,
+        left_out: body.left_out,
+        regions_left_out: body.regions_left_out,
         zero: body.zero,
         huge_by_sum: body.huge_by_sum,
     })
@@ -321,6 +346,8 @@ fn check(body: &Body) -> Result<(), &'static str> {
                 process.fork_leaves,
                 process.fork_faults,
                 process.identity.table_bytes,
+                process.identity.faults,
+                process.faulted.unwrap_or(0),
             ]
             .iter()
             .all(|number| *number < LIMIT),

@@ -94,6 +94,7 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
         cgroup,
         table_bytes: (status.vmpte.unwrap_or(0) + vm_pmd(&text)) * 1024,
         locked_bytes: status.vmlck.unwrap_or(0) * 1024,
+        faults: stat.minflt,
     }))
 }
 
@@ -115,6 +116,29 @@ fn vm_pmd(status: &str) -> u64 {
 pub fn stat(paths: &Paths, pid: i32) -> Result<Stat, Reason> {
     let bytes = read(paths, pid, "stat")?;
     parse("stat", || Stat::from_read(bytes.as_slice()))
+}
+
+/// Page faults that needed no reading from a disk, of a process and of its children that it waited
+/// for.
+pub fn faults(paths: &Paths, pid: i32) -> Result<u64, Reason> {
+    stat(paths, pid).map(|stat| stat.minflt + stat.cminflt)
+}
+
+/// Bytes of memory of the machine.
+pub fn memory(paths: &Paths) -> Option<u64> {
+    meminfo(paths, "MemTotal:")
+}
+
+/// Bytes of memory that a program could have.
+pub fn available(paths: &Paths) -> Option<u64> {
+    meminfo(paths, "MemAvailable:")
+}
+
+fn meminfo(paths: &Paths, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(paths.proc().join("meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
 /// The bytes of `/proc/PID/maps`.

@@ -10,7 +10,7 @@ use super::paths::{Paths, page_size};
 use super::process;
 use super::samples::Samples;
 use super::walk::{Walked, Walker};
-use crate::model::parents::parents;
+use crate::model::parents::{left_out, parents};
 use crate::model::process::{Identity, Reason, Skipped};
 use crate::model::region::{Backing, Files};
 use crate::model::stats::TableStats;
@@ -119,7 +119,15 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
             let _ = std::fs::write(paths.pid(identity.pid).join("clear_refs"), "1");
         }
     }
+    let faults = || -> HashMap<i32, u64> {
+        let each = wanted.iter();
+        each.filter_map(|identity| Some((identity.pid, process::faults(paths, identity.pid).ok()?)))
+            .collect()
+    };
+    let watching = options.interval > 0.0;
+    let before = watching.then(&faults);
     let mut sampling = wait(options.interval, options.samples);
+    let after = watching.then(&faults);
     let reading = Instant::now();
     let found = Found::new(options);
     let walker = Walker {
@@ -146,6 +154,12 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
     // After smaps, which tells what each process used: this clears accessed bits.
     let activity = watch.map(Watch::end).transpose();
     let activity = activity.map_err(|source| idle_error(paths, source))?;
+    for process in &mut processes {
+        let at = |faults: &Option<HashMap<i32, u64>>| {
+            faults.as_ref()?.get(&process.identity.pid).copied()
+        };
+        process.faulted = at(&after).and_then(|after| after.checked_sub(at(&before)?));
+    }
     let tables = found.store.finish();
     drop_doubles(&mut processes, &tables, &mut skipped);
     skipped.sort_by_key(|skip| skip.pid);
@@ -166,13 +180,16 @@ pub fn scan(options: &Options) -> Result<Snapshot, Error> {
         kernel: uname.kernel,
         machine: uname.machine,
         page: options.page,
+        memory: process::memory(paths),
         frames,
         duration: reading.elapsed().as_secs_f64(),
         interval: options.interval,
         activity,
         sampling: sampling.map(|(how, _)| how),
         files: found.files.finish(),
-        parents: parents(&processes, &tables, frames),
+        parents: parents(&processes, &tables, frames, own.zero),
+        left_out: left_out(&processes, &mut |pid| process::identity(paths, pid).ok()?),
+        regions_left_out: false,
         processes,
         tables,
         stats,

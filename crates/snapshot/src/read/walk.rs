@@ -443,6 +443,7 @@ impl<'a> Walk<'a> {
             fork_leaves: leaves,
             fork_faults: faults,
             changed,
+            faulted: None,
             samples: None,
         }
     }

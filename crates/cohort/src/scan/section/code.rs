@@ -4,6 +4,7 @@
 
 use super::base::{Input, Scope, Section};
 use crate::scan::cell::{Column, Value, percent, shorten};
+use crate::scan::paper;
 use crate::scan::part::Part;
 use crate::show::number;
 use cohort_snapshot::count::code::{self, Footprint, Origins, Sampled};
@@ -164,7 +165,7 @@ impl Code {
         if self.used.is_some() {
             heading.extend(["used", "% of used"]);
         }
-        let mut part = Part::new("Pages of code (EuroSys'16, Figure 2)", &heading);
+        let mut part = Part::new("Pages of code", &heading).after(paper::EUROSYS_2);
         let used = self.used.unwrap_or_default();
         for (label, pages, active) in [
             ("preloaded libraries", self.pages.preloaded, used.preloaded),
@@ -184,9 +185,10 @@ impl Code {
 
 fn samples(sampled: &Sampled) -> Part {
     let mut part = Part::new(
-        "Samples of the processors (EuroSys'16, Table 1, Figures 2 and 3)",
+        "Samples of the processors",
         &["", "samples", "%", "pages", "%"],
-    );
+    )
+    .after(paper::EUROSYS_SAMPLES);
     let user = sampled.user();
     let (kernel, elsewhere) = (sampled.kernel as f64, sampled.elsewhere as f64);
     for (label, samples) in [("user", user), ("kernel", kernel)] {
@@ -222,12 +224,11 @@ fn samples(sampled: &Sampled) -> Part {
 
 fn overlap(overlap: &Overlap) -> Part {
     let title = format!(
-        "% of the row's code that the column has: preloaded (all); mean {:.1} ({:.1}) (EuroSys'16, \
-         Table 2)",
+        "% of the row's code that the column has: preloaded (all); mean {:.1} ({:.1})",
         overlap.mean_preloaded, overlap.mean_all
     );
     let columns = overlap.processes.len().min(5);
-    let mut part = Part::new(&title, &[""]);
+    let mut part = Part::new(&title, &[""]).after(paper::EUROSYS_TABLE_2);
     let pid = |name: &str| {
         let pid = name.rsplit('(').next().unwrap_or(name);
         pid.trim_end_matches(')').to_string()

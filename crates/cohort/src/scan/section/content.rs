@@ -5,6 +5,7 @@
 use super::base::{Input, Section};
 use crate::scan::cell::{Column, count, percent, shorten, size};
 use crate::scan::metrics::Metrics;
+use crate::scan::paper;
 use crate::scan::part::Part;
 use cohort_snapshot::count::content::{Content, Pages, Program};
 use serde::Serialize;
@@ -133,7 +134,8 @@ impl ContentReport {
     /// `page` is the bytes of a page.
     pub fn parts(&self, page: u64) -> Vec<Part> {
         let last = &self.last;
-        let mut equal = Part::new("Pages equal in content", &["", "pages", "%"]);
+        let mut equal =
+            Part::new("Pages equal in content", &["", "pages", "%"]).after(paper::MERGING);
         for (label, value) in [
             ("anonymous pages that were read", last.mergeable),
             ("equal to a page in another frame", last.equal),

@@ -3,6 +3,7 @@
 
 use super::base::{Bars, Input, Scope, Section};
 use crate::scan::cell::{Column, count, percent};
+use crate::scan::paper;
 use crate::scan::part::Part;
 use crate::show::number;
 use cohort_snapshot::count::active::{Active, Watched};
@@ -74,7 +75,7 @@ impl Section for Entries {
     }
 
     fn parts(&self, _: Scope) -> Vec<Part> {
-        let mut part = Part::new("Entries (BabelFish, Figure 9)", &["", "entries", "%"]);
+        let mut part = Part::new("Entries", &["", "entries", "%"]).after(paper::BABELFISH_9);
         let total = self.total as f64;
         for (label, value) in [
             ("shareable", self.classes.shareable),

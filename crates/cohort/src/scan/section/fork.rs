@@ -6,6 +6,7 @@ use crate::scan::cell::{Column, count};
 use crate::scan::part::Part;
 use crate::show::number;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// What happens when each process of the group forks once.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -19,6 +20,13 @@ pub struct Fork {
     /// Faults that the processes themselves would not have taken since Cohort's kernel forked
     /// them: an estimate, see [`cohort_snapshot::count::kin::Kept`].
     pub faults_saved: u64,
+    /// Faults of the processes since their start, those for a disk left out.
+    pub faults: u64,
+    /// Faults of the processes and of their children in each second of the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults_per_second: Option<f64>,
+    /// Most entries that a fork of a process copies that has forked others of the group.
+    pub copied_by_parent: u64,
 }
 
 impl Section for Fork {
@@ -28,6 +36,9 @@ impl Section for Fork {
             left: input.sum(|process| process.fork_leaves),
             faults_avoided: input.sum(|process| process.fork_faults),
             faults_saved: input.counts.faults_saved,
+            faults: input.sum(|process| process.identity.faults),
+            faults_per_second: rate(input),
+            copied_by_parent: copied_by_parent(input),
         }
     }
 
@@ -67,4 +78,25 @@ impl Section for Fork {
         }
         vec![part]
     }
+}
+
+/// None where no interval was watched.
+fn rate(input: &Input) -> Option<f64> {
+    let (snapshot, members) = (input.snapshot, &input.group.members);
+    (snapshot.interval > 0.0).then(|| {
+        let faulted = members
+            .iter()
+            .filter_map(|&place| snapshot.processes[place].faulted);
+        faulted.sum::<u64>() as f64 / snapshot.interval
+    })
+}
+
+fn copied_by_parent(input: &Input) -> u64 {
+    let (snapshot, members) = (input.snapshot, &input.group.members);
+    let members: HashSet<usize> = members.iter().copied().collect();
+    let parents = members.iter().filter_map(|&place| snapshot.parents[place]);
+    let copied = parents
+        .filter(|parent| members.contains(parent))
+        .map(|parent| snapshot.processes[parent].fork_copies);
+    copied.max().unwrap_or(0)
 }

@@ -4,6 +4,7 @@
 use super::base::{Input, Scope, Section};
 use crate::scan::cell::{Column, count, size};
 use crate::scan::metrics::Metrics;
+use crate::scan::paper;
 use crate::scan::part::Part;
 use crate::show::{FigureResult, Kind as Plot, SeriesResult, X};
 use cohort_snapshot::model::region::{Kind, Region};
@@ -133,8 +134,8 @@ impl Section for LargerPages {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let title = "Larger pages, by kind of region (EuroSys'16, Figure 4)";
-        let mut part = Part::new(title, &HEADING);
+        let title = "Larger pages, by kind of region";
+        let mut part = Part::new(title, &HEADING).after(paper::EUROSYS_4);
         for fill in &self.0 {
             part.row(fill.kind.label(), &cells(&fill.small, &fill.large));
         }

@@ -35,6 +35,11 @@ macro_rules! sections {
         #[derive(Debug, Clone, Default, Serialize)]
         pub struct GroupReport {
             pub name: String,
+            /// The name, with a number where several groups have it; the same after a restart.
+            pub label: String,
+            /// The process that the others descend from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub root: Option<i32>,
             pub processes: usize,
             pub pids: Vec<i32>,
             $($(#[$attribute])* pub $name: $section,)*
@@ -87,6 +92,8 @@ impl GroupReport {
         let same = names.all(|name| Some(name) == first);
         GroupReport {
             name: group.name.clone(),
+            label: group.label.clone(),
+            root: group.root,
             processes: group.members.len(),
             pids: identities().map(|identity| identity.pid).collect(),
             program: first.filter(|_| same).map(str::to_string),
@@ -102,7 +109,19 @@ impl GroupReport {
     /// The columns of all sections. Their names are the same for every group.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = vec![
-            Column::text("group", "what its processes have in common", &self.name),
+            Column::text(
+                "group",
+                "what its processes have in common, or the first one's command line",
+                &self.label,
+            ),
+            Column::new(
+                "pid",
+                "the first process, where groups are made of trees",
+                match self.root {
+                    Some(pid) => Value::Text(pid.to_string()),
+                    None => Value::None,
+                },
+            ),
             Column::count("procs", "processes", self.processes as u64),
         ];
         let sections = self.sections().into_iter();
