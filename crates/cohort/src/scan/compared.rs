@@ -80,14 +80,14 @@ impl Compared {
         let parents: Vec<String> = self.parents_left_out.iter().map(i32::to_string).collect();
         if !parents.is_empty() {
             let shown = &parents[..parents.len().min(5)];
-            let (noun, verb) = match parents.len() {
-                1 => ("process", "runs"),
-                _ => ("processes", "run"),
+            let (parents_are, verb, was) = match parents.len() {
+                1 => ("the parent (process", "runs", "was"),
+                _ => ("the parents (processes", "run", "were"),
             };
             return Some(Missing {
                 why: format!(
-                    "the parent ({noun} {}) {verb} the same program and was not read: the filters \
-                     leave it out, or it may not be read",
+                    "{parents_are} {}) {verb} the same program and {was} not read: filtered out, \
+                     or not readable",
                     shown.join(", ")
                 ),
                 instead: format!("cohort scan --tree {}", shown.join(",")),

@@ -49,7 +49,9 @@ use take::{paths, set_up, take};
 pub const EXIT_HIDDEN: u8 = 77;
 
 /// Runs `cohort scan`.
-pub fn main(args: Args) -> Result<ExitCode> {
+pub fn main(mut args: Args) -> Result<ExitCode> {
+    // A live screen has no room for progress.
+    args.reading.quiet = args.looking.watch.is_some();
     match args.command {
         Some(Command::Capture(args)) => {
             let (file, select, reading) = (args.file, args.select, args.reading);
