@@ -202,7 +202,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
     );
     checkout.write(
         "wide.toml",
-        "name = \"wide\"\nabout = \"\"\nbase = \"baseline\"\n[cache.l1d]\nways = 0\n",
+        "name = \"wide\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\n[cache.l1d]\nways = 0\n",
     );
     let wide = checkout.path("wide.toml");
     let refusals: &[(&[&str], &str)] = &[

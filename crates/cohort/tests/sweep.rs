@@ -124,7 +124,8 @@ fn the_tasks_of_a_slurm_array_are_the_sweep() {
 #[test]
 fn a_model_beside_the_user_is_found_by_jobs_that_start_elsewhere() {
     let sweep = Sweep::new();
-    let text = "name = \"mine\"\nabout = \"a test\"\nbase = \"baseline\"\n";
+    let text =
+        "name = \"mine\"\nabout = \"a test\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\n";
     fs::write(sweep.dir.path().join("mine.toml"), text).unwrap();
     for (model, dir) in [("./mine.toml", "dot"), ("mine.toml", "bare")] {
         let args = ["plain.trace", "--model", model];

@@ -45,6 +45,8 @@ pub struct Shape {
     pub policy: Policy,
     /// Access time in ticks.
     pub latency: u64,
+    /// Whether what is written goes to the next level at once (an L1 alone).
+    pub through: bool,
 }
 
 /// The geometry of all of them.
@@ -86,6 +88,8 @@ struct Cache {
     lines: Assoc,
     state: Vec<u8>,
     latency: u64,
+    /// Whether what is written goes to the next level at once.
+    through: bool,
     /// How many lines hold page tables.
     tables: u64,
 }
@@ -96,6 +100,7 @@ impl Cache {
             lines: Assoc::new(shape.lines, shape.ways, shape.policy),
             state: vec![0; shape.lines],
             latency: shape.latency,
+            through: shape.through,
             tables: 0,
         }
     }
@@ -215,7 +220,7 @@ impl Hierarchy {
             return false;
         };
         if write {
-            if cache.state[slot] & line::OWN == 0 {
+            if cache.state[slot] & line::OWN == 0 || cache.through {
                 return false;
             }
             cache.state[slot] |= line::DIRTY;
@@ -265,7 +270,12 @@ impl Hierarchy {
                     self.own(core, line);
                 }
                 if write {
-                    self.private[core].l1[side].state[slot] |= line::DIRTY;
+                    let cache = &mut self.private[core].l1[side];
+                    if cache.through {
+                        self.write_through(core, line, now + time, counters);
+                    } else {
+                        cache.state[slot] |= line::DIRTY;
+                    }
                 }
                 return time;
             }
@@ -303,7 +313,12 @@ impl Hierarchy {
             state |= line::OWN;
         }
         if uses_l1 {
-            let state = if write { state | line::DIRTY } else { state };
+            let through = write && self.private[core].l1[side].through;
+            let dirty = if write && !through { line::DIRTY } else { 0 };
+            let state = state | dirty;
+            if through {
+                self.write_through(core, line, now + time, counters);
+            }
             let (_, old) = self.private[core].l1[side].fill(line, state);
             if let Some((victim, victim_state)) = old {
                 self.evicted(core, side, victim, victim_state, now + time, counters);
@@ -428,6 +443,19 @@ impl Hierarchy {
                 cache.state[slot] |= line::OWN;
             }
         }
+    }
+
+    /// What was written to an L1 that keeps nothing back: the next cache that has the line takes
+    /// it, or memory. Nothing waits for it.
+    fn write_through(&mut self, core: usize, line: u64, now: u64, counters: &mut Counters) {
+        let below = self.private[core].l2.iter_mut().chain(&mut self.last);
+        for cache in below {
+            if let Some(slot) = cache.hit(line) {
+                cache.state[slot] |= line::DIRTY;
+                return;
+            }
+        }
+        self.memory.access(line, now, true, &mut counters.memory);
     }
 
     /// A private cache gave a line up to make room.

@@ -5,9 +5,10 @@
 //! its arrays replace the base's, and the tables named in `without` are left out. The fields are
 //! explained in `docs/model.md` and below.
 
-use crate::error::ModelError;
+use crate::error::{ModelError, typed};
 use crate::format::{Format, page_size};
 use crate::replacement::Policy;
+use crate::sources::{self, Constant};
 use crate::tlb::mechanism::{Parts, Setup};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::path::Path;
@@ -35,13 +36,8 @@ pub struct CorePart {
     pub issue_width: u64,
     /// Entries of the reorder buffer; 0 executes in order.
     pub rob: u64,
-    /// Page walkers: so many walks can be under way at once.
-    #[serde(default = "one")]
+    /// Page walkers: the number of walks that can be under way at once. The default is 1.
     pub walkers: usize,
-}
-
-fn one() -> usize {
-    1
 }
 
 /// Which accesses a TLB array serves.
@@ -82,7 +78,7 @@ fn ways<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbPart {
-    /// 1 or 2.
+    /// 1 for the level that an access asks first.
     pub level: usize,
     /// Which accesses.
     pub side: Side,
@@ -96,11 +92,9 @@ pub struct TlbPart {
     pub ways: usize,
     /// Access time in cycles; all arrays of a level and side have the same.
     pub cycles: u64,
-    /// Which way goes.
-    #[serde(default)]
+    /// Which way goes. The default is LRU.
     pub replacement: Policy,
-    /// Whether it is emptied at each context switch (micro TLBs of the Cortex-A9).
-    #[serde(default)]
+    /// Whether it is emptied at each context switch (micro TLBs of the Cortex-A9). The default is no.
     pub flushed_on_switch: bool,
 }
 
@@ -127,8 +121,7 @@ pub struct WalkCachePart {
     pub ways: usize,
     /// Access time in cycles.
     pub cycles: u64,
-    /// Which way goes.
-    #[serde(default)]
+    /// Which way goes. The default is LRU.
     pub replacement: Policy,
 }
 
@@ -154,9 +147,20 @@ pub struct CachePart {
     pub cycles: u64,
     /// Misses it may have under way. The smallest number on the way to memory counts.
     pub mshrs: usize,
-    /// Which way goes.
-    #[serde(default)]
+    /// Which way goes. The default is LRU.
     pub replacement: Policy,
+    /// When the next level gets what is written. The default is back; through is for the L1D.
+    pub writes: Writes,
+}
+
+/// When a cache hands on what is written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// When it gives the line up.
+    Back,
+    /// At once; nothing waits for it.
+    Through,
 }
 
 /// The cache hierarchy.
@@ -217,7 +221,7 @@ pub struct Model {
     /// The tag of TLB entries.
     pub tag: Tag,
     /// Whether a page fault drops the entries of its page (x86: Intel SDM volume 3, 4.10.4.1).
-    #[serde(default)]
+    /// The default is no.
     pub fault_drops_page: bool,
     /// The core.
     pub core: CorePart,
@@ -232,6 +236,9 @@ pub struct Model {
     /// What the machine has beyond that: a table per mechanism.
     #[serde(skip)]
     pub mechanisms: Parts,
+    /// All constants with their sources, defaults among them.
+    #[serde(skip)]
+    pub constants: Vec<Constant>,
     /// The page-table format itself.
     #[serde(skip)]
     pub(crate) format: Option<Format>,
@@ -253,6 +260,8 @@ const BUILTIN: [(&str, &str); 7] = [
     ("zen4", include_str!("../models/zen4.toml")),
 ];
 
+/// Levels of TLB.
+pub const TLB_LEVELS_MAX: usize = crate::counters::TLB_LEVELS;
 /// How deep `base` may go.
 const BASES_MAX: usize = 8;
 /// Clocks, in MHz.
@@ -328,10 +337,11 @@ impl Model {
             name: name.to_owned(),
             why,
         };
-        let toml = |e: toml::de::Error| invalid(e.to_string());
         let mut table = table;
-        let mechanisms = Parts::take(&mut table).map_err(toml)?;
-        let mut model: Self = table.try_into().map_err(toml)?;
+        let constants = sources::take(&mut table).map_err(invalid)?;
+        let mechanisms = Parts::take(&mut table).map_err(invalid)?;
+        let mut model: Self = typed(table).map_err(invalid)?;
+        model.constants = constants;
         model.mechanisms = mechanisms;
         model.format = Some(Format::builtin(&model.page_tables)?);
         model.check().map_err(invalid)?;
@@ -409,6 +419,12 @@ impl Model {
             let lines = cache.kb * 1024 / self.cache.line_bytes as usize;
             within(&format!("{name}.ways"), cache.ways as u64, lines as u64)?;
             sets(&name, lines, cache.ways, cache.replacement)?;
+            let below = self.cache.l2.is_some() || self.cache.last.is_some();
+            if cache.writes == Writes::Through && (name != "cache.l1d" || !below) {
+                return Err(format!(
+                    "{name}.writes: \"through\" is for an l1d with a cache behind it"
+                ));
+            }
         }
         let memory = &self.memory;
         for (name, value) in [
@@ -450,7 +466,7 @@ impl Model {
             times.push((format!("cache.{name}.cycles"), cache.cycles));
         }
         for (number, tlb) in self.tlb.iter().enumerate() {
-            times.push((format!("tlb.{number}.cycles"), tlb.cycles));
+            times.push((format!("tlb[{number}].cycles"), tlb.cycles));
         }
         if let Some(cache) = &self.walk_cache {
             times.push(("walk_cache.cycles".to_owned(), cache.cycles));
@@ -460,49 +476,84 @@ impl Model {
     }
 
     fn check_tlbs(&self) -> Result<(), String> {
-        for tlb in &self.tlb {
-            let name = format!("the level {} TLB with {} entries", tlb.level, tlb.entries);
-            if !matches!(tlb.level, 1 | 2) {
-                return Err(format!("{name}: level must be 1 or 2"));
+        let levels = self.tlb.iter().map(|tlb| tlb.level).max().unwrap_or(1);
+        for (number, tlb) in self.tlb.iter().enumerate() {
+            let name = format!("tlb[{number}]");
+            if !(1..=TLB_LEVELS_MAX).contains(&tlb.level) {
+                return Err(format!(
+                    "{name}.level: {} is not a level from 1 to {TLB_LEVELS_MAX}",
+                    tlb.level
+                ));
             }
             if tlb.pages.is_empty() {
-                return Err(format!("{name}: pages is empty"));
+                return Err(format!("{name}.pages is empty"));
             }
             entries(&name, tlb.entries)?;
             sets(&name, tlb.entries, tlb.ways, tlb.replacement)?;
         }
-        for level in [1, 2] {
-            let arrays: Vec<_> = self.tlb.iter().filter(|tlb| tlb.level == level).collect();
-            if level == 2 && arrays.is_empty() {
-                continue;
-            }
-            let both = arrays.iter().filter(|tlb| tlb.side == Side::Both).count();
-            if both > 0 && (both < arrays.len() || level == 1) {
+        for level in 1..=levels {
+            let arrays = self.tlb.iter().enumerate();
+            let arrays: Vec<_> = arrays.filter(|(_, tlb)| tlb.level == level).collect();
+            if arrays.is_empty() {
                 return Err(format!(
-                    "level {level}: arrays are for \"fetch\" and \"data\", or, in level 2, all for \"both\""
+                    "tlb: level {level} has no array, though there is a level {levels}"
                 ));
             }
+            let unified = |tlb: &TlbPart| tlb.side == Side::Both;
+            let both = arrays.iter().find(|(_, tlb)| unified(tlb));
+            if let Some((number, _)) = both {
+                if level == 1 || !arrays.iter().all(|(_, tlb)| unified(tlb)) {
+                    return Err(format!(
+                        "tlb[{number}].side: the arrays of a level are for \"fetch\" and \
+                         \"data\", or, behind level 1, all for \"both\""
+                    ));
+                }
+            }
             for side in [Side::Fetch, Side::Data] {
-                let mine: Vec<_> = arrays
-                    .iter()
-                    .filter(|tlb| tlb.side == side || tlb.side == Side::Both)
+                let mine = arrays.iter().copied();
+                let mine: Vec<_> = mine
+                    .filter(|(_, tlb)| tlb.side == side || unified(tlb))
                     .collect();
                 let least = self.format().sizes()[0];
-                if !mine.iter().any(|tlb| tlb.pages.contains(&PageSize(least))) {
+                let named = |side: Side| format!("{side:?}").to_lowercase();
+                if !mine
+                    .iter()
+                    .any(|(_, tlb)| tlb.pages.contains(&PageSize(least)))
+                {
                     return Err(format!(
-                        "level {level}: no array for {side:?} holds the smallest page size of {}",
+                        "tlb: level {level} has no array for {} that holds {} pages, the smallest \
+                         page size of {}",
+                        named(side),
+                        crate::entry::size_name(least),
                         self.page_tables
                     ));
                 }
-                if mine.iter().any(|tlb| tlb.cycles != mine[0].cycles) {
+                let (first, cycles) = (mine[0].0, mine[0].1.cycles);
+                if let Some((number, tlb)) = mine.iter().find(|(_, tlb)| tlb.cycles != cycles) {
                     return Err(format!(
-                        "level {level}: arrays of one side differ in cycles"
+                        "tlb[{number}].cycles: {}, but the arrays of a side and level have the \
+                         same time, and tlb[{first}] has {cycles}",
+                        tlb.cycles
                     ));
                 }
-                let sizes = || mine.iter().flat_map(|tlb| &tlb.pages);
-                for size in sizes() {
-                    if sizes().filter(|other| *other == size).count() > 1 {
-                        return Err(format!("level {level}: two arrays hold the same page size"));
+                for (at, (number, tlb)) in mine.iter().enumerate() {
+                    for size in &tlb.pages {
+                        let other = mine[..at].iter().find(|(_, tlb)| tlb.pages.contains(size));
+                        if let Some((other, _)) = other {
+                            return Err(format!(
+                                "tlb[{number}].pages: {} pages are in tlb[{other}] already; two \
+                                 arrays of a level cannot hold the same page size",
+                                crate::entry::size_name(size.0)
+                            ));
+                        }
+                    }
+                    let twice =
+                        |size: &&PageSize| tlb.pages.iter().filter(|page| page == size).count() > 1;
+                    if let Some(size) = tlb.pages.iter().find(twice) {
+                        return Err(format!(
+                            "tlb[{number}].pages: {} is there twice",
+                            crate::entry::size_name(size.0)
+                        ));
                     }
                 }
             }
@@ -524,7 +575,9 @@ impl CachesPart {
 /// Whether a TLB array or a walk cache is not too large.
 fn entries(name: &str, entries: usize) -> Result<(), String> {
     if entries > ENTRIES_MAX {
-        return Err(format!("{name}: at most {ENTRIES_MAX} entries"));
+        return Err(format!(
+            "{name}.entries: {entries} is more than {ENTRIES_MAX}"
+        ));
     }
     Ok(())
 }
@@ -534,12 +587,12 @@ fn sets(name: &str, entries: usize, ways: usize, policy: Policy) -> Result<(), S
     let ways = if ways == 0 { entries } else { ways };
     if entries == 0 || entries % ways != 0 || !(entries / ways).is_power_of_two() {
         return Err(format!(
-            "{name}: {entries} entries in {ways} ways do not make a power of two of sets"
+            "{name}.ways: {entries} entries in {ways} ways do not make a power of two of sets"
         ));
     }
     if policy == Policy::Plru && (!ways.is_power_of_two() || ways > 64) {
         return Err(format!(
-            "{name}: plru needs ways that are a power of two, at most 64"
+            "{name}.replacement: plru needs ways that are a power of two up to 64, not {ways}"
         ));
     }
     Ok(())
@@ -570,7 +623,9 @@ fn with_base(
     };
     let mut own: toml::Table = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
     let without = own.remove("without");
-    let Some(base) = own.remove("base") else {
+    let base = own.remove("base");
+    sources::resolve(&mut own, base.is_some()).map_err(invalid)?;
+    let Some(base) = base else {
         return match without {
             Some(_) => Err(invalid(
                 "`without` says nothing unless there is a `base`".to_owned(),
@@ -603,7 +658,10 @@ fn with_base(
             return Err(invalid(format!("without: the base has no {key:?}")));
         }
     }
+    let (of_base, of_own) = (merged.remove("sources"), own.remove("sources"));
     merge(&mut merged, own);
+    let of_all = sources::merge(&merged, of_base, of_own);
+    merged.insert("sources".to_owned(), of_all);
     Ok(merged)
 }
 

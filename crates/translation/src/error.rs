@@ -41,3 +41,16 @@ pub enum ModelError {
         why: String,
     },
 }
+
+/// A description's table as its type; an error names the place, for instance `tlb[3].ways`.
+pub(crate) fn typed<T: serde::de::DeserializeOwned>(table: toml::Table) -> Result<T, String> {
+    serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+        let place = error.path().to_string();
+        let cause = error.into_inner();
+        let cause = cause.message();
+        match place.as_str() {
+            "." => cause.to_owned(),
+            _ => format!("{place}: {cause}"),
+        }
+    })
+}

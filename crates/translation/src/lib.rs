@@ -45,6 +45,7 @@ mod mshr;
 pub mod replacement;
 pub mod report;
 pub(crate) mod requests;
+pub mod sources;
 pub(crate) mod tally;
 pub mod time;
 pub(crate) mod tlb;

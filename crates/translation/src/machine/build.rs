@@ -5,7 +5,7 @@ use super::{Core, Fixed, Machine, Region};
 use crate::assoc::Assoc;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
-use crate::description::{CachePart, Model, Side, TlbPart, WalkEntry};
+use crate::description::{CachePart, Model, Side, TlbPart, WalkEntry, Writes};
 use crate::dram::Geometry;
 use crate::error::ModelError;
 use crate::event::Context;
@@ -179,6 +179,7 @@ fn shapes(model: &Model) -> Shapes {
         ways: part.ways,
         policy: part.replacement,
         latency: ticks(model, part.cycles),
+        through: part.writes == Writes::Through,
     };
     let memory = &model.memory;
     // Rounded up to whole ticks.

@@ -21,6 +21,7 @@ fn shape(lines: usize, ways: usize, latency: u64) -> Shape {
         ways,
         policy: Policy::Lru,
         latency,
+        through: false,
     }
 }
 
@@ -191,6 +192,18 @@ impl Naive {
         }
     }
 
+    /// A written line goes to the next cache that has it, or to memory.
+    fn through(&mut self, core: usize, line: u64) {
+        let own = &mut self.cores[core];
+        for cache in own.l2.iter_mut().chain(&mut self.last) {
+            if cache.touch(line) {
+                cache.get(line).unwrap().dirty = true;
+                return;
+            }
+        }
+        own.memory[1] += 1;
+    }
+
     /// A lookup of a cache by a core's program or its walker.
     fn look(&mut self, core: usize, cache: usize, walk: bool, line: u64) -> bool {
         let own = &mut self.cores[core];
@@ -228,7 +241,10 @@ impl Naive {
                         time += self.take(core, line);
                         self.own(core, line);
                     }
-                    self.cores[core].l1[side].get(line).unwrap().dirty = true;
+                    match shapes.l1[side].through {
+                        true => self.through(core, line),
+                        false => self.cores[core].l1[side].get(line).unwrap().dirty = true,
+                    }
                 }
                 return time + if walk { shapes.l1[side].latency } else { 0 };
             }
@@ -261,8 +277,12 @@ impl Naive {
             }
         }
         if uses_l1 {
+            let through = shapes.l1[side].through;
+            if write && through {
+                self.through(core, line);
+            }
             let old = self.cores[core].l1[side].fill(Line {
-                dirty: write,
+                dirty: write && !through,
                 ..new
             });
             self.evicted(core, side, old);
@@ -384,7 +404,10 @@ fn compare(shapes: &Shapes, cores: usize, steps: u64) {
             (cache.misses, there[number]),
             (cache.walk_hits, walked),
             (cache.walk_misses, walked),
-            (cache.writebacks, there[number] && number != which::L1I),
+            (
+                cache.writebacks,
+                there[number] && number != which::L1I && !(number < 2 && shapes.l1[number].through),
+            ),
             (cache.invalidated, given_up),
         ] {
             assert_eq!(count > few, happens, "{number}: {cache:?}");
@@ -430,6 +453,39 @@ fn random_accesses_agree_with_lists_without_a_last_level() {
         };
         compare(&shapes, cores, 300_000);
     }
+}
+
+#[test]
+fn random_accesses_agree_with_lists_when_the_l1d_writes_through() {
+    for (l2, last, cores) in [(true, true, 4), (false, true, 3), (true, false, 1)] {
+        let all = shapes(cores > 1);
+        let mut shapes = Shapes {
+            l2: all.l2.filter(|_| l2),
+            last: all.last.filter(|_| last),
+            ..all
+        };
+        shapes.l1[1].through = true;
+        compare(&shapes, cores, 300_000);
+    }
+}
+
+#[test]
+fn a_cache_that_writes_through_gives_no_line_up_changed() {
+    // GIVEN an L1D set of two ways that writes through WHEN three lines of it are written THEN
+    // none is written back from it, and the L2 holds them changed.
+    let mut shapes = shapes(false);
+    shapes.l1[1].through = true;
+    let mut caches = Hierarchy::new(&shapes, 1);
+    let mut counters = Counters::default();
+    for line in [0, 4, 8, 0, 4, 8] {
+        caches.access(0, Request::Write, line, 0, &mut counters);
+    }
+    assert_eq!(counters.cache[which::L1D].writebacks, 0);
+    // Five lines of the same set of the L2, of four ways, push line 0 and then line 8 out.
+    for line in [16, 24, 32, 40] {
+        caches.access(0, Request::Fetch, line, 0, &mut counters);
+    }
+    assert_eq!(counters.cache[which::L2].writebacks, 2);
 }
 
 #[test]

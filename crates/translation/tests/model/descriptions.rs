@@ -252,14 +252,26 @@ fn a_bad_description_is_refused_with_its_reason() {
     for (from, to, says) in [
         ("rob = 128", "rob = 128\nrobb = 1", "robb"),
         ("rob = 128", "", "rob"),
-        ("entries = 1536", "entries = 1500", "power of two of sets"),
-        ("ways = 12", "ways = 0", "ways must be"),
+        (
+            "entries = 1536",
+            "entries = 1500",
+            "tlb[4].ways: 1500 entries in 12 ways do not make a power",
+        ),
+        ("ways = 12", "ways = 0", "tlb[4].ways: ways must be"),
         ("ways = 12", "ways = \"all\"", "ways must be"),
         ("\"4K\"", "\"5K\"", "not a page size"),
-        ("level = 2", "level = 3", "level must be 1 or 2"),
-        ("pages = [\"2M\"]", "pages = [\"4K\"]", "two arrays"),
+        ("level = 2", "level = 9", "tlb[4].level: 9 is not a level"),
+        (
+            "pages = [\"2M\"]",
+            "pages = [\"4K\"]",
+            "tlb[2].pages: 4K pages are in tlb[1]",
+        ),
         ("pages = [\"4K\"]", "pages = [\"2M\"]", "smallest page size"),
-        ("cycles = 10", "cycles = 11", "differ in cycles"),
+        (
+            "cycles = 10",
+            "cycles = 11",
+            "tlb[5].cycles: 10, but the arrays of a side and level have the same time, and tlb[4]",
+        ),
         ("pc_bits = 32", "pc_bits = 33", "pc_bits"),
         (
             "owned = [\"9=0\"]",
@@ -301,17 +313,17 @@ fn a_bad_description_is_refused_with_its_reason() {
         (
             "entries = 1536",
             "entries = 4611686018427387904",
-            "at most 16384 entries",
+            "tlb[4].entries: 4611686018427387904 is more than 16384",
         ),
         (
             "tag = \"physical\"\nentries = 16",
             "tag = \"physical\"\nentries = 1152921504606846976",
-            "walk_cache: at most 16384 entries",
+            "walk_cache.entries: 1152921504606846976 is more than 16384",
         ),
         (
             "tag = \"physical\"\nentries = 16",
             "tag = \"physical\"\nentries = 0",
-            "walk_cache: 0 entries",
+            "walk_cache.ways: 0 entries",
         ),
         (
             "l1d = { kb = 32, ways = 8",
@@ -382,7 +394,7 @@ fn no_time_is_above_100000_clocks() {
     ] {
         let with = |time: u64| {
             let text = format!(
-                "name = \"slow\"\nabout = \"\"\nbase = \"{base}\"\n[{table}]\n{field} = {time}\n"
+                "name = \"slow\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"{base}\"\n[{table}]\n{field} = {time}\n"
             );
             Model::parse("slow", &text)
         };
@@ -394,7 +406,7 @@ fn no_time_is_above_100000_clocks() {
         );
     }
     let good = Model::builtin_text("babelfish-isca20").unwrap();
-    for (from, says) in [("cycles = 1\n", "tlb.0.cycles"), ("cycles = 10", "cycles")] {
+    for (from, says) in [("cycles = 1\n", "tlb[0].cycles"), ("cycles = 10", "cycles")] {
         let text = good.replace(from, "cycles = 9223372036854775807\n");
         let error = Model::parse("slow", &text).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
@@ -403,7 +415,7 @@ fn no_time_is_above_100000_clocks() {
 
 #[test]
 fn the_largest_machine_that_a_description_may_ask_for_is_made() {
-    let text = "name = \"large\"\nabout = \"\"\nbase = \"babelfish-isca20\"\n\
+    let text = "name = \"large\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"babelfish-isca20\"\n\
                 [core]\nclock_mhz = 100000\nissue_width = 16\n\
                 [walk_cache]\nentries = 16384\nways = \"full\"\ncycles = 100000\n\
                 [cache]\nlast = { kb = 65536, ways = 16, cycles = 100000, mshrs = 4096 }\n\
@@ -418,7 +430,8 @@ fn the_largest_machine_that_a_description_may_ask_for_is_made() {
 
 #[test]
 fn bases_are_found_and_circles_are_not_followed() {
-    let child = |extra: &str| format!("name = \"c\"\nabout = \"\"\n{extra}");
+    let child =
+        |extra: &str| format!("name = \"c\"\nabout = \"\"\nsources = \"assumed: a test\"\n{extra}");
     let based = child("base = \"baseline\"\n[core]\nrob = 64\n");
     let model = Model::parse("c", &based).unwrap();
     assert_eq!((model.core.rob, model.core.clock_mhz), (64, 2000));

@@ -129,7 +129,7 @@ fn an_access_that_the_guest_made_takes_the_same_way_and_pays_the_handler() {
 #[test]
 fn hardware_that_requires_a_domain_match_takes_no_fault() {
     // "This overhead can be avoided if a domain match is also required for a TLB hit."
-    let text = "name = \"matching\"\nabout = \"\"\nbase = \"cortex-a9\"\n\
+    let text = "name = \"matching\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"cortex-a9\"\n\
                 [domains]\ncheck = \"miss\"\n";
     let mut phone = phone(&Model::parse("matching", text).unwrap());
     phone.run(0x4000, 1, DACR_ZYGOTES);

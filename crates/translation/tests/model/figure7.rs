@@ -157,7 +157,7 @@ fn babelfish(name: &str) {
     let text = Model::builtin_text("babelfish-isca20").unwrap();
     assert!(text.contains("owned = [\"9=0\"]"));
     let bits = format!(
-        "name = \"{name}\"\nabout = \"\"\nbase = \"{name}\"\n\
+        "name = \"{name}\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"{name}\"\n\
          [babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n"
     );
     let mut example = Example::new(&Model::parse("figure 7", &bits).unwrap(), true);

@@ -24,7 +24,7 @@ fn model() -> Model {
         )
     };
     let text = format!(
-        "name = \"figure8\"\nabout = \"\"\nbase = \"babelfish-isca20\"\n{}{}{}\
+        "name = \"figure8\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"babelfish-isca20\"\n{}{}{}\
          [babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n",
         tlb(1, "fetch", 1, "1", 1),
         tlb(1, "data", 1, "1", 1),

@@ -841,7 +841,7 @@ fn model(base: &str, shape: &Shape, fish: &str) -> Model {
     };
     let arrays = described(shape);
     let text = format!(
-        "name = \"small\"\nabout = \"\"\nbase = \"{base}\"\nwithout = {without:?}\n\
+        "name = \"small\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"{base}\"\nwithout = {without:?}\n\
          tag = \"{tag}\"\n{arrays}{fish}"
     );
     Model::parse("small", &text).unwrap()

@@ -306,7 +306,7 @@ fn invalidations_drop_what_they_name_and_no_more() {
 #[test]
 fn without_tags_a_switch_drops_all_but_global_entries() {
     let (mut machine, roots) = machine("baseline", 1);
-    let text = "name = \"x\"\nabout = \"\"\nbase = \"baseline\"\ntag = \"none\"\n";
+    let text = "name = \"x\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\ntag = \"none\"\n";
     let model = Model::parse("x", text).unwrap();
     let mut untagged = Machine::new(&model, 1, machine.memory().clone()).unwrap();
     for turn in 0..6 {

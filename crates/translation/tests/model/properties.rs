@@ -306,7 +306,9 @@ fn model(name: &str, kind: Kind) -> Model {
         (true, _) => format!("[babelfish]\npc_bits = {PC_BITS}\n"),
         (false, _) => String::new(),
     };
-    let text = format!("name = \"test\"\nabout = \"\"\nbase = \"{name}\"\n{bits}");
+    let text = format!(
+        "name = \"test\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"{name}\"\n{bits}"
+    );
     Model::parse("test", &text).unwrap()
 }
 

@@ -211,7 +211,7 @@ mod tests {
     fn what_a_base_says_can_be_varied() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("mine.toml");
-        let text = "name = \"mine\"\nabout = \"a test\"\nbase = \"baseline\"\n[core]\nrob = 32\n";
+        let text = "name = \"mine\"\nabout = \"a test\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\n[core]\nrob = 32\n";
         std::fs::write(&file, text).unwrap();
         for model in ["baseline".to_string(), file.display().to_string()] {
             let of = |set: &[(&str, &str)]| Configuration {

@@ -100,10 +100,10 @@ pub trait Part: Debug {
 
 impl Parts {
     /// Takes the mechanisms' tables out of a description.
-    pub fn take(description: &mut toml::Table) -> Result<Self, toml::de::Error> {
+    pub fn take(description: &mut toml::Table) -> Result<Self, String> {
         let own = |key: &&str| Some((String::from(*key), description.remove(*key)?));
         let own: toml::Table = Self::KEYS.iter().filter_map(own).collect();
-        own.try_into()
+        crate::error::typed(own)
     }
 
     /// Rules beyond the types, of all mechanisms.

@@ -115,7 +115,7 @@ mod tests {
             0 => String::new(),
             _ => format!("[victim]\nentries = {entries}\ncycles = 3\n"),
         };
-        let text = format!("name = \"victim\"\nabout = \"\"\nbase = \"baseline\"\n{victim}");
+        let text = format!("name = \"victim\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\n{victim}");
         let mut memory = SparseMemory::new();
         for (table, next) in [(ROOT, 0x2000), (0x2000, 0x3000)] {
             memory.write_u64(table, next | 7);
