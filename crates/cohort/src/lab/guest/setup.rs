@@ -76,6 +76,10 @@ const PACKAGES: &[(&str, &str)] = &[
         "rsync",
         "copies the kernel's source, and its headers for the selftests",
     ),
+    (
+        "valgrind",
+        "a test holds the model's caches against cachegrind's",
+    ),
     ("xz-utils", "the kernel's source is packed with it"),
     (
         "zstd",
