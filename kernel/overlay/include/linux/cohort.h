@@ -83,7 +83,7 @@ static inline bool mm_cohort_upper(struct mm_struct *mm)
 /* True if @mm uses any shared table. Callers hold its mmap_lock. */
 static inline bool mm_cohort(struct mm_struct *mm)
 {
-	return unlikely(READ_ONCE(mm->cohort.nr_tables));
+	return unlikely(atomic_read(&mm->cohort.nr_tables));
 }
 
 void cohort_mm_init(struct mm_struct *mm);

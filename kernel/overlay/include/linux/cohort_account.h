@@ -12,12 +12,13 @@
 #ifdef CONFIG_COHORT
 
 struct mm_struct *cohort_do_payer(pmd_t *pmd);
-struct mm_struct *cohort_do_filler(pmd_t *pmd, unsigned long nr);
+struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
+				   int member, unsigned long nr);
 unsigned int cohort_do_users(pmd_t *pmd);
 void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts);
-unsigned long cohort_do_borrowed_rss(struct mm_struct *mm);
+void cohort_do_look(struct mm_struct *mm);
+void cohort_do_look_task(struct task_struct *task);
 unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm);
-long cohort_do_badness(struct mm_struct *mm);
 bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd);
 
 /**
@@ -35,12 +36,15 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 	return mm;
 }
 
-/* As cohort_payer(), for a read fault that puts @nr entries into the table. */
+/*
+ * As cohort_payer(), for a fault that puts @nr entries of the counter @member into
+ * the table. They count for @mm at once.
+ */
 static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
-					      unsigned long nr)
+					      int member, unsigned long nr)
 {
 	if (unlikely(pmd_cohort(*pmd)))
-		return cohort_do_filler(pmd, nr);
+		return cohort_do_filler(mm, pmd, member, nr);
 	return mm;
 }
 
@@ -55,7 +59,7 @@ static inline unsigned int cohort_users(pmd_t *pmd)
  * @mm: the process
  * @counts: NR_MM_COUNTERS counts in pages, to which these are added
  *
- * Exact. Takes the lock of each such table, so the timer tick must not call it.
+ * Exact. May sleep; cohort_rss() and cohort_badness() do not.
  */
 static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
@@ -63,10 +67,18 @@ static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 		cohort_do_borrowed(mm, counts);
 }
 
-/* As cohort_borrowed(), the sum of the resident pages alone. */
-static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
+/* Bring what get_mm_rss() and cohort_badness() say up to date. May sleep. */
+static inline void cohort_look(struct mm_struct *mm)
 {
-	return mm_cohort(mm) ? cohort_do_borrowed_rss(mm) : 0;
+	if (mm_cohort(mm))
+		cohort_do_look(mm);
+}
+
+/* As cohort_look(), for the address space that a task has. */
+static inline void cohort_look_task(struct task_struct *task)
+{
+	if (cohort_active())
+		cohort_do_look_task(task);
 }
 
 /* Bytes of page tables charged to no process that count as this one's. */
@@ -76,12 +88,14 @@ static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
 }
 
 /*
- * Pages that the OOM killer adds to those @mm is charged for, so that each user
- * of a table bears an equal part. May be negative.
+ * Pages that the OOM killer adds to get_mm_rss() and to those @mm is charged for: a
+ * table that @mm borrows counts as if it were its own (invariant 14). Takes no lock
+ * and looks at no table (invariant 13).
  */
 static inline long cohort_badness(struct mm_struct *mm)
 {
-	return mm_cohort(mm) ? cohort_do_badness(mm) : 0;
+	return atomic_long_read(&mm->cohort.swap) +
+	       atomic_long_read(&mm->cohort.borrowed);
 }
 
 /*
@@ -101,7 +115,7 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 }
 
 static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
-					      unsigned long nr)
+					      int member, unsigned long nr)
 {
 	return mm;
 }
@@ -112,10 +126,8 @@ static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
 }
 
-static inline unsigned long cohort_borrowed_rss(struct mm_struct *mm)
-{
-	return 0;
-}
+static inline void cohort_look(struct mm_struct *mm) { }
+static inline void cohort_look_task(struct task_struct *task) { }
 
 static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
 {

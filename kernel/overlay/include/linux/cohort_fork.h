@@ -41,7 +41,8 @@ int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
 {
-	if (mm_cohort(mm))
+	/* Its records stay until here, even if it has left all tables. */
+	if (unlikely(mm->cohort.uses))
 		cohort_do_exit_mmap(mm);
 }
 

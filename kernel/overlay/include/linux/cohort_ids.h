@@ -21,7 +21,7 @@ void cohort_do_new_namespaces(struct mm_struct *mm);
 
 static inline bool cohort_ids_matter(struct mm_struct *mm)
 {
-	return mm && unlikely(READ_ONCE(mm->cohort.nr_tables));
+	return mm && unlikely(atomic_read(&mm->cohort.nr_tables));
 }
 
 /* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */

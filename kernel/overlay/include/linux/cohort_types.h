@@ -5,28 +5,38 @@
 #ifndef _LINUX_COHORT_TYPES_H
 #define _LINUX_COHORT_TYPES_H
 
-#include <linux/list.h>
-#include <linux/spinlock_types.h>
+#include <linux/atomic.h>
 #include <linux/types.h>
+
+struct cohort_uses;
 
 /**
  * struct cohort_mm - what an address space keeps as a member of a cohort
- * @tables: the shared last-level tables it uses (&struct cohort_sharer, RCU list)
- * @uppers: the same for PMD tables
- * @lock: serialises changes of both lists; a leaf lock, inside every table's lock
- * @nr_tables: length of both lists; 0 makes every hook return at once
+ * @uses: its records of shared tables; NULL until it first shares one
+ * @rss: resident pages in tables that others are charged for, as last seen
+ * @swap: swap entries in such tables, as last seen
+ * @borrowed: page-table pages that others are charged for, as last seen
+ * @nr_tables: number of shared tables it uses; 0 makes every hook return at once
  * @nr_upper: how many of them are PMD tables
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
  */
 struct cohort_mm {
-	struct list_head tables;
-	struct list_head uppers;
-	spinlock_t lock;		/* of both lists, a leaf lock */
-	unsigned int nr_tables;
+	struct cohort_uses *uses;
+	atomic_long_t rss;
+	atomic_long_t swap;
+	atomic_long_t borrowed;
+	atomic_t nr_tables;
 	unsigned int nr_upper;
 	u64 id;
 	u8 flags;
 };
+
+/* What get_mm_rss() adds: resident pages in tables that others are charged for. */
+#ifdef CONFIG_COHORT
+#define cohort_rss(mm)	((unsigned long)atomic_long_read(&(mm)->cohort.rss))
+#else
+#define cohort_rss(mm)	0UL
+#endif
 
 #endif /* _LINUX_COHORT_TYPES_H */

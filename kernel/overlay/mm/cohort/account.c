@@ -3,10 +3,22 @@
  * Shared page tables: who is charged, and what a process uses in all.
  *
  * Each table has one owner, which is charged for the table and all its entries.
- * So fork counts nothing. What other users map through it is summed when it is
- * read, and the charge moves when the owner leaves (invariant 7).
+ * So fork counts nothing, and the charge moves when the owner leaves (invariant 7).
+ * What the other users borrow counts for them in full, as it would if they had
+ * tables of their own (invariant 14): killing one of them frees nothing of it, as
+ * on a stock kernel, where the others still map the pages.
+ *
+ * A process keeps the sum of what it borrows. The sum has, of each table, what the
+ * process last saw there: at fork, when it fills an entry itself, and when somebody
+ * reads its /proc files, which looks at all its tables. What its siblings fill is
+ * seen at the next such look; a stock kernel would not count it at all, as the
+ * process has not touched it. What is reclaimed from a table is seen then too:
+ * until then it counts still, so nobody gains. Whoever must not wait, as the OOM
+ * killer, or the tick, takes the sum as it is (invariant 13).
  */
 #include <linux/mm.h>
+#include <linux/rcupdate_wait.h>
+#include <linux/sched/mm.h>
 #include <linux/swap.h>
 #include <linux/swapops.h>
 
@@ -43,6 +55,7 @@ void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
 /* Bring @ct->counts up to date. cohort_table_lock(@ct) is held. */
 void __cohort_count(struct cohort_table *ct)
 {
+	unsigned long counts[NR_MM_COUNTERS] = {};
 	int i;
 
 	if (ct->is_upper) {
@@ -52,9 +65,83 @@ void __cohort_count(struct cohort_table *ct)
 	}
 	if (ct->counted)
 		return;
-	memset(ct->counts, 0, sizeof(ct->counts));
-	cohort_count_ptes(cohort_ptes(ct), ct->counts);
-	ct->counted = true;
+	cohort_count_ptes(cohort_ptes(ct), counts);
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		WRITE_ONCE(ct->counts[i], counts[i]);
+	/* Pairs with the load in look(): the counts before the word for it. */
+	smp_store_release(&ct->counted, true);
+}
+
+/*
+ * Let the sum of a process have @rss resident pages and @swap entries of a table,
+ * whose lock is held.
+ */
+static void __set_seen(struct cohort_run *run, unsigned int i,
+		       unsigned long rss, unsigned long swap)
+{
+	if (rss != run->rss[i])
+		atomic_long_add((long)rss - run->rss[i], &run->mm->cohort.rss);
+	if (swap != run->swap[i])
+		atomic_long_add((long)swap - run->swap[i],
+				&run->mm->cohort.swap);
+	WRITE_ONCE(run->rss[i], rss);
+	WRITE_ONCE(run->swap[i], swap);
+}
+
+/**
+ * __cohort_see() - let a process's sum have what a last-level table maps now
+ * @ct: the table; its lock is held, and its counts are exact
+ * @sharer: the process's use of it
+ */
+void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer)
+{
+	struct cohort_run *run = cohort_run_of(sharer);
+
+	if (ct->owner != run->mm)
+		__set_seen(run, sharer - run->sharers, cohort_resident(ct),
+			   ct->counts[MM_SWAPENTS]);
+}
+
+/**
+ * cohort_see_upper() - let a process's sum have so much of a PMD table
+ * @us: the process's use of it
+ * @rss: resident pages
+ * @swap: swap entries
+ * @borrowed: page-table pages
+ *
+ * Needs no lock: what two callers do at once adds up.
+ */
+void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
+		      long borrowed)
+{
+	struct cohort_mm *cohort = &us->mm->cohort;
+
+	atomic_long_add(rss - atomic_long_xchg(&us->rss, rss), &cohort->rss);
+	atomic_long_add(swap - atomic_long_xchg(&us->swap, swap),
+			&cohort->swap);
+	atomic_long_add(borrowed - atomic_long_xchg(&us->borrowed, borrowed),
+			&cohort->borrowed);
+}
+
+/**
+ * __cohort_unsee() - a process borrows a table no more
+ * @ct: the table; its lock is held
+ * @sharer: the process's use of it
+ *
+ * Call it when the process leaves, or before it becomes the owner.
+ */
+void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer)
+{
+	struct cohort_run *run = cohort_run_of(sharer);
+
+	if (ct->is_upper) {
+		cohort_see_upper(cohort_upper_of(sharer), 0, 0, 0);
+		return;
+	}
+	if (ct->owner == run->mm)
+		return;
+	__set_seen(run, sharer - run->sharers, 0, 0);
+	atomic_long_dec(&run->mm->cohort.borrowed);
 }
 
 struct mm_struct *cohort_do_payer(pmd_t *pmd)
@@ -65,10 +152,35 @@ struct mm_struct *cohort_do_payer(pmd_t *pmd)
 	return ct->owner;
 }
 
-struct mm_struct *cohort_do_filler(pmd_t *pmd, unsigned long nr)
+struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
+				   int member, unsigned long nr)
 {
+	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
+	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_upper_sharer *us;
+	struct cohort_run *run;
+	unsigned int i;
+
 	count_vm_events(COHORT_FAULT_FILLED, nr);
-	return cohort_do_payer(pmd);
+	if (ct->is_upper) {
+		rcu_read_lock();
+		us = xa_load(&uses->uppers, ct->addr >> PUD_SHIFT);
+		if (us) {
+			atomic_long_add(nr, &us->rss);
+			atomic_long_add(nr, &mm->cohort.rss);
+		}
+		rcu_read_unlock();
+		return ct->owner;
+	}
+	if (ct->counted)
+		WRITE_ONCE(ct->counts[member], ct->counts[member] + nr);
+	if (ct->owner == mm)
+		return mm;
+	run = xa_load(&uses->runs, ct->addr >> COHORT_RUN_SHIFT);
+	i = cohort_run_index(ct->addr);
+	__set_seen(run, i, min(run->rss[i] + nr, (unsigned long)PTRS_PER_PTE),
+		   run->swap[i]);
+	return ct->owner;
 }
 
 unsigned int cohort_do_users(pmd_t *pmd)
@@ -79,8 +191,9 @@ unsigned int cohort_do_users(pmd_t *pmd)
 /* True if @mm is the first in the table's list, whose lock is held. */
 static bool is_first(struct cohort_table *ct, struct mm_struct *mm)
 {
-	return list_first_entry(&ct->sharers, struct cohort_sharer,
-				in_table)->mm == mm;
+	return cohort_user(ct, list_first_entry(&ct->sharers,
+						struct cohort_sharer,
+						in_table)) == mm;
 }
 
 bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd)
@@ -97,93 +210,142 @@ bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd)
 	return first;
 }
 
-typedef void (*table_fn)(struct cohort_table *ct, struct mm_struct *mm,
-			 void *arg);
+/**
+ * struct look - what a look at all tables of a process finds
+ * @borrowed: NR_MM_COUNTERS counts of what tables map that others are charged for
+ * @bytes: bytes of PMD tables, and of the tables in them, that count as its own
+ * @shared: last-level tables that have other users
+ * @owned: those of them that are charged to the process, or counted for it
+ * @upper: PMD tables that have other users
+ */
+struct look {
+	unsigned long borrowed[NR_MM_COUNTERS];
+	unsigned long bytes;
+	unsigned int shared, owned, upper;
+};
 
-static void walk_list(struct list_head *list, struct mm_struct *mm,
-		      table_fn fn, void *arg)
+/*
+ * Count one last-level table, and let the process's sum have what is there now.
+ * Takes the table's lock only if an entry has changed since the last look.
+ */
+static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 {
-	struct cohort_sharer *sharer;
+	struct cohort_sharer *sharer = &run->sharers[i];
+	struct cohort_table *ct = READ_ONCE(sharer->table);
+	bool owned;
+	int j;
 
-	list_for_each_entry_rcu(sharer, list, in_mm) {
-		struct cohort_table *ct = sharer->table;
-		spinlock_t *lock = cohort_table_lock(ct);
-
+	if (!ct)
+		return;
+	owned = READ_ONCE(ct->owner) == run->mm;
+	if (!smp_load_acquire(&ct->counted) ||
+	    (!owned && (cohort_resident(ct) != READ_ONCE(run->rss[i]) ||
+			READ_ONCE(ct->counts[MM_SWAPENTS]) !=
+			READ_ONCE(run->swap[i])))) {
 		/* RCU keeps record, table and lock; the lock shows if still used. */
-		spin_lock(lock);
-		if (!list_empty(&sharer->in_table)) {
+		spin_lock(ptlock_ptr(ct->pt));
+		if (sharer->table == ct) {
 			__cohort_count(ct);
-			fn(ct, mm, arg);
+			__cohort_see(ct, sharer);
 		}
-		spin_unlock(lock);
+		owned = ct->owner == run->mm;
+		spin_unlock(ptlock_ptr(ct->pt));
+	}
+	if (!owned)
+		for (j = 0; j < NR_MM_COUNTERS; j++)
+			l->borrowed[j] += READ_ONCE(ct->counts[j]);
+	if (READ_ONCE(ct->users) > 1) {
+		l->shared++;
+		l->owned += owned;
 	}
 }
 
-/*
- * Call @fn for each shared table that @mm uses, with the table's lock held and
- * its counts up to date.
- */
-static void walk_tables(struct mm_struct *mm, table_fn fn, void *arg)
+static void look_at_upper(struct cohort_upper_sharer *us, struct look *l)
 {
-	rcu_read_lock();
-	walk_list(&mm->cohort.uppers, mm, fn, arg);
-	walk_list(&mm->cohort.tables, mm, fn, arg);
-	rcu_read_unlock();
-}
-
-static void add_borrowed(struct cohort_table *ct, struct mm_struct *mm,
-			 void *arg)
-{
-	unsigned long *counts = arg;
+	struct cohort_table *upper;
+	struct mm_struct *account;
+	long tables;
 	int i;
 
-	for (i = 0; i < NR_MM_COUNTERS && ct->owner != mm; i++)
-		counts[i] += ct->counts[i];
+	upper = READ_ONCE(us->sharer.table);
+	if (!upper)
+		return;
+	spin_lock(&upper->upper_lock);
+	if (us->sharer.table != upper)
+		goto unlock;
+	__cohort_count(upper);
+	account = upper->owner;
+	tables = mm_pgtables_bytes(account) / PAGE_SIZE;
+	cohort_see_upper(us, cohort_resident(upper),
+			 upper->counts[MM_SWAPENTS], tables);
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		l->borrowed[i] += upper->counts[i];
+	if (is_first(upper, us->mm))
+		l->bytes += mm_pgtables_bytes(account);
+	if (upper->users > 1) {
+		/* All but the PMD table itself. */
+		l->shared += tables - 1;
+		l->owned += is_first(upper, us->mm) ? tables - 1 : 0;
+		l->upper++;
+	}
+unlock:
+	spin_unlock(&upper->upper_lock);
+}
+
+/*
+ * Look at all tables of a process, without its mmap_lock. The caller holds a
+ * reference to its users, so its records stay. May sleep: between two runs it lets
+ * others have the processor (invariant 13).
+ */
+static void look_at_all(struct mm_struct *mm, struct look *l)
+{
+	struct cohort_uses *uses = READ_ONCE(mm->cohort.uses);
+	struct cohort_upper_sharer *us;
+	struct cohort_run *run;
+	unsigned long index;
+	unsigned int i;
+
+	memset(l, 0, sizeof(*l));
+	if (!uses)
+		return;
+	rcu_read_lock();
+	xa_for_each(&uses->uppers, index, us) {
+		look_at_upper(us, l);
+		cond_resched_rcu();
+	}
+	xa_for_each(&uses->runs, index, run) {
+		for (i = 0; i < COHORT_RUN_TABLES; i++)
+			look_at(run, i, l);
+		cond_resched_rcu();
+	}
+	rcu_read_unlock();
 }
 
 void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
-	walk_tables(mm, add_borrowed, counts);
-}
-
-unsigned long cohort_do_borrowed_rss(struct mm_struct *mm)
-{
-	unsigned long counts[NR_MM_COUNTERS] = {};
-
-	cohort_do_borrowed(mm, counts);
-	return counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
-	       counts[MM_SHMEMPAGES];
-}
-
-static void add_part(struct cohort_table *ct, struct mm_struct *mm, void *arg)
-{
-	unsigned long sum = 0;
-	long *points = arg;
+	struct look l;
 	int i;
 
+	look_at_all(mm, &l);
 	for (i = 0; i < NR_MM_COUNTERS; i++)
-		sum += ct->counts[i];
-	if (ct->is_upper)
-		sum += mm_pgtables_bytes(ct->owner) / PAGE_SIZE;
-	*points += sum / ct->users;
-	if (ct->owner == mm)
-		*points -= sum;
+		counts[i] += l.borrowed[i];
 }
 
-long cohort_do_badness(struct mm_struct *mm)
+void cohort_do_look(struct mm_struct *mm)
 {
-	long points = 0;
+	struct look l;
 
-	walk_tables(mm, add_part, &points);
-	return points;
+	look_at_all(mm, &l);
 }
 
-static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
+void cohort_do_look_task(struct task_struct *task)
 {
-	unsigned long *bytes = arg;
+	struct mm_struct *mm = get_task_mm(task);
 
-	if (ct->is_upper && is_first(ct, mm))
-		*bytes += mm_pgtables_bytes(ct->owner);
+	if (!mm)
+		return;
+	cohort_look(mm);
+	mmput(mm);
 }
 
 /*
@@ -192,31 +354,10 @@ static void add_bytes(struct cohort_table *ct, struct mm_struct *mm, void *arg)
  */
 unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm)
 {
-	unsigned long bytes = 0;
+	struct look l;
 
-	walk_tables(mm, add_bytes, &bytes);
-	return bytes;
-}
-
-struct tables {
-	unsigned int shared, owned, upper;
-};
-
-static void add_table(struct cohort_table *ct, struct mm_struct *mm, void *arg)
-{
-	struct tables *tables = arg;
-	unsigned int nr = 1;
-
-	if (ct->users < 2)
-		return;
-	if (ct->is_upper) {
-		/* All but the PMD table itself. */
-		nr = mm_pgtables_bytes(ct->owner) / PAGE_SIZE - 1;
-		tables->upper++;
-	}
-	tables->shared += nr;
-	if (ct->is_upper ? is_first(ct, mm) : ct->owner == mm)
-		tables->owned += nr;
+	look_at_all(mm, &l);
+	return l.bytes;
 }
 
 /**
@@ -232,12 +373,12 @@ static void add_table(struct cohort_table *ct, struct mm_struct *mm, void *arg)
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 			 unsigned int *owned, unsigned int *upper)
 {
-	struct tables tables = {};
+	struct look l;
 
-	walk_tables(mm, add_table, &tables);
-	*shared = tables.shared;
-	*owned = tables.owned;
-	*upper = tables.upper;
+	look_at_all(mm, &l);
+	*shared = l.shared;
+	*owned = l.owned;
+	*upper = l.upper;
 }
 
 /*
@@ -252,11 +393,13 @@ void cohort_do_list_sharers(pmd_t *pmd)
 	struct cohort_sharer *sharer;
 
 	list_for_each_entry(sharer, &ct->sharers, in_table) {
-		if (!list_empty(&sharer->mm->mmlist))
+		struct mm_struct *mm = cohort_user(ct, sharer);
+
+		if (!list_empty(&mm->mmlist))
 			continue;
 		spin_lock(&mmlist_lock);
-		if (list_empty(&sharer->mm->mmlist))
-			list_add(&sharer->mm->mmlist, &init_mm.mmlist);
+		if (list_empty(&mm->mmlist))
+			list_add(&mm->mmlist, &init_mm.mmlist);
 		spin_unlock(&mmlist_lock);
 	}
 #endif

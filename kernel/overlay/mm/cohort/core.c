@@ -18,8 +18,8 @@
  * back to a TLB after that, see cohort_do_exit_mmap().
  *
  * Lock order: mmap_lock, VMA lock, folio lock, i_mmap_rwsem, anon_vma lock, the
- * entry's lock (pmd_lock), T's lock, then mm->cohort.lock and mmlist_lock. No
- * other process's entry lock is ever taken under T's lock.
+ * entry's lock (pmd_lock), T's lock, then mmlist_lock. No other process's entry
+ * lock is ever taken under T's lock.
  */
 #define pr_fmt(fmt) "cohort: " fmt
 
@@ -46,7 +46,7 @@ enum cohort_mode cohort_mode __read_mostly = COHORT_OPTIN;
 enum cohort_copy cohort_copy __read_mostly = COHORT_COPY_REFERENCED;
 
 static struct kmem_cache *table_cache __ro_after_init;
-static struct kmem_cache *sharer_cache __ro_after_init;
+static struct kmem_cache *run_cache __ro_after_init;
 static atomic64_t next_id = ATOMIC64_INIT(0);
 
 u64 cohort_new_id(void)
@@ -83,20 +83,25 @@ void cohort_set_mode(enum cohort_mode mode)
 	WRITE_ONCE(cohort_mode, mode);
 }
 
+/* Returns @nr, or 0 without memory. */
+unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into)
+{
+	unsigned int i;
+
+	nr = kmem_cache_alloc_bulk(table_cache, GFP_KERNEL_ACCOUNT, nr,
+				   (void **)into);
+	for (i = 0; i < nr; i++) {
+		memset(into[i], 0, sizeof(*into[i]));
+		INIT_LIST_HEAD(&into[i]->sharers);
+	}
+	return nr;
+}
+
 struct cohort_table *cohort_table_alloc(void)
 {
 	struct cohort_table *ct;
 
-	ct = kmem_cache_alloc(table_cache, GFP_KERNEL_ACCOUNT);
-	if (!ct)
-		return NULL;
-	ct->users = 0;
-	ct->is_upper = false;
-	ct->counted = false;
-	ct->copied = false;
-	ct->scanned = NULL;
-	INIT_LIST_HEAD(&ct->sharers);
-	return ct;
+	return cohort_tables_alloc(1, &ct) ? ct : NULL;
 }
 
 void cohort_table_free(struct cohort_table *ct)
@@ -105,22 +110,73 @@ void cohort_table_free(struct cohort_table *ct)
 		kmem_cache_free(table_cache, ct);
 }
 
-struct cohort_sharer *cohort_sharer_alloc(void)
+/**
+ * cohort_uses_make() - give a process room for records of shared tables
+ * @mm: the process; its mmap_lock is held for writing
+ *
+ * Return: the room, or NULL without memory.
+ */
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 {
-	return kmem_cache_alloc(sharer_cache, GFP_KERNEL_ACCOUNT);
+	struct cohort_uses *uses = mm->cohort.uses;
+
+	if (uses)
+		return uses;
+	uses = kmalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
+	if (!uses)
+		return NULL;
+	xa_init_flags(&uses->runs, XA_FLAGS_ACCOUNT);
+	xa_init_flags(&uses->uppers, XA_FLAGS_ACCOUNT);
+	mm->cohort.uses = uses;
+	return uses;
 }
 
-/* Returns @nr, or 0 without memory. */
-unsigned int cohort_sharers_alloc(unsigned int nr, struct cohort_sharer **into)
+/**
+ * cohort_run_make() - the record of a process's use of the tables of 64 MB
+ * @mm: the process; its mmap_lock is held for writing
+ * @addr: an address in the range
+ *
+ * Return: the record, made if there is none yet, or NULL without memory.
+ */
+struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
 {
-	return kmem_cache_alloc_bulk(sharer_cache, GFP_KERNEL_ACCOUNT, nr,
-				     (void **)into);
+	struct cohort_uses *uses = cohort_uses_make(mm);
+	unsigned long index = addr >> COHORT_RUN_SHIFT;
+	struct cohort_run *run;
+
+	if (!uses)
+		return NULL;
+	run = xa_load(&uses->runs, index);
+	if (run)
+		return run;
+	run = kmem_cache_zalloc(run_cache, GFP_KERNEL_ACCOUNT);
+	if (!run)
+		return NULL;
+	run->mm = mm;
+	if (xa_err(xa_store(&uses->runs, index, run, GFP_KERNEL_ACCOUNT))) {
+		kmem_cache_free(run_cache, run);
+		return NULL;
+	}
+	return run;
 }
 
-void cohort_sharer_free(struct cohort_sharer *sharer)
+/* A process that has left all tables forgets its records. No thread runs on it. */
+static void free_uses(struct mm_struct *mm)
 {
-	if (sharer)
-		kmem_cache_free(sharer_cache, sharer);
+	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_run *run;
+	unsigned long index;
+
+	VM_WARN_ON_ONCE_MM(atomic_read(&mm->cohort.nr_tables) ||
+			   atomic_long_read(&mm->cohort.rss) ||
+			   atomic_long_read(&mm->cohort.swap) ||
+			   atomic_long_read(&mm->cohort.borrowed), mm);
+	mm->cohort.uses = NULL;
+	xa_for_each(&uses->runs, index, run)
+		kmem_cache_free(run_cache, run);
+	xa_destroy(&uses->runs);
+	xa_destroy(&uses->uppers);
+	kfree(uses);
 }
 
 /**
@@ -133,10 +189,11 @@ void cohort_mm_init(struct mm_struct *mm)
 {
 	struct mm_struct *old = current->mm;
 
-	INIT_LIST_HEAD(&mm->cohort.tables);
-	INIT_LIST_HEAD(&mm->cohort.uppers);
-	spin_lock_init(&mm->cohort.lock);
-	mm->cohort.nr_tables = 0;
+	mm->cohort.uses = NULL;
+	atomic_long_set(&mm->cohort.rss, 0);
+	atomic_long_set(&mm->cohort.swap, 0);
+	atomic_long_set(&mm->cohort.borrowed, 0);
+	atomic_set(&mm->cohort.nr_tables, 0);
 	mm->cohort.nr_upper = 0;
 
 	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
@@ -145,16 +202,15 @@ void cohort_mm_init(struct mm_struct *mm)
 	}
 }
 
-/* The process's use of a table, whose lock is held; NULL if it has none. */
-struct cohort_sharer *__cohort_find(struct cohort_table *ct,
-				    struct mm_struct *mm)
+/* The process's record for a last-level table; NULL if it has none. */
+static struct cohort_sharer *find_sharer(struct mm_struct *mm,
+					 unsigned long addr)
 {
-	struct cohort_sharer *sharer;
+	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_run *run;
 
-	list_for_each_entry(sharer, &ct->sharers, in_table)
-		if (sharer->mm == mm)
-			return sharer;
-	return NULL;
+	run = uses ? xa_load(&uses->runs, addr >> COHORT_RUN_SHIFT) : NULL;
+	return run ? &run->sharers[cohort_run_index(addr)] : NULL;
 }
 
 /**
@@ -179,8 +235,8 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	l->ptl = ptlock_ptr(pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
 	l->ct = pt->pt_cohort;
-	l->sharer = __cohort_find(l->ct, mm);
-	VM_WARN_ON_ONCE_MM(!l->sharer, mm);
+	l->sharer = find_sharer(mm, l->ct->addr);
+	VM_WARN_ON_ONCE_MM(!l->sharer || l->sharer->table != l->ct, mm);
 	/* Sparse cannot tell the two ways out apart: the caller holds both. */
 	__release(l->ptl);
 	__release(l->pml);
@@ -192,7 +248,7 @@ static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
 {
 	l->ct = sharer->table;
 	l->sharer = sharer;
-	l->pml = pmd_lock(sharer->mm, sharer->pmd);
+	l->pml = pmd_lock(cohort_run_of(sharer)->mm, cohort_user_pmd(sharer));
 	l->ptl = ptlock_ptr(l->ct->pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
 	__release(l->ptl);
@@ -241,80 +297,34 @@ pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 	return pmd_offset(pud, addr);
 }
 
-/**
- * __cohort_join() - add a user to a table
- * @ct: the table; its lock is held
- * @sharer: a fresh record
- * @mm: the process
- * @pmd: its entry, which points to the table already or will before the process
- *       can run
- */
-void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
-		   struct mm_struct *mm, pmd_t *pmd)
+/* Take a user off the table's list. Its lock is held. */
+void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
-	__cohort_join_table(ct, sharer, mm, pmd);
-	cohort_join_mm(mm, &sharer, 1);
-}
-
-/**
- * cohort_join_mm() - put tables that a process uses on its lists
- * @mm: the process
- * @sharers: records of use; those of other processes are skipped
- * @nr: length of @sharers
- */
-void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
-		    unsigned int nr)
-{
-	unsigned int i, joined = 0;
-
-	spin_lock(&mm->cohort.lock);
-	for (i = 0; i < nr; i++) {
-		struct list_head *list = &mm->cohort.tables;
-
-		if (sharers[i]->mm != mm)
-			continue;
-		if (sharers[i]->table->is_upper)
-			list = &mm->cohort.uppers;
-		list_add_rcu(&sharers[i]->in_mm, list);
-		joined++;
-	}
-	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables + joined);
-	spin_unlock(&mm->cohort.lock);
-}
-
-/* Take a user off both lists. The table's lock is held. */
-void cohort_unlink_sharer(struct cohort_sharer *sharer)
-{
-	struct mm_struct *mm = sharer->mm;
-
-	/* Readers of the mm's list look at this under T's lock. */
-	list_del_init(&sharer->in_table);
-
-	spin_lock(&mm->cohort.lock);
-	list_del_rcu(&sharer->in_mm);
-	WRITE_ONCE(mm->cohort.nr_tables, mm->cohort.nr_tables - 1);
-	spin_unlock(&mm->cohort.lock);
-	kfree_rcu(sharer, rcu);
+	atomic_dec(&cohort_user(ct, sharer)->cohort.nr_tables);
+	list_del(&sharer->in_table);
+	WRITE_ONCE(sharer->table, NULL);
 }
 
 /* The owner leaves: charge another user (invariant 7). */
 static void hand_over(struct cohort_table *ct)
 {
 	struct cohort_sharer *next;
-	struct mm_struct *mm = ct->owner;
+	struct mm_struct *mm = ct->owner, *heir;
 	int i;
 
 	next = list_first_entry(&ct->sharers, struct cohort_sharer, in_table);
+	heir = cohort_run_of(next)->mm;
 	__cohort_count(ct);
+	__cohort_unsee(ct, next);
 	for (i = 0; i < NR_MM_COUNTERS; i++) {
 		if (!ct->counts[i])
 			continue;
 		add_mm_counter(mm, i, -(long)ct->counts[i]);
-		add_mm_counter(next->mm, i, ct->counts[i]);
+		add_mm_counter(heir, i, ct->counts[i]);
 	}
 	mm_dec_nr_ptes(mm);
-	mm_inc_nr_ptes(next->mm);
-	ct->owner = next->mm;
+	mm_inc_nr_ptes(heir);
+	ct->owner = heir;
 }
 
 /**
@@ -327,11 +337,12 @@ static void hand_over(struct cohort_table *ct)
  */
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
-	struct mm_struct *mm = sharer->mm;
+	struct mm_struct *mm = cohort_user(ct, sharer);
 
 	VM_WARN_ON_ONCE_MM(ct->users < 2, mm);
 	ct->users--;
-	cohort_unlink_sharer(sharer);
+	__cohort_unsee(ct, sharer);
+	__cohort_unlink(ct, sharer);
 	if (ct->scanned == mm)
 		ct->scanned = NULL;
 	if (ct->owner == mm)
@@ -389,20 +400,44 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
  * entry allows writing again, which needs no flush: a CPU that still caches the
  * old entry takes one more fault.
  *
- * Context: frees @ct and @sharer by RCU; the caller then drops both locks.
+ * Context: frees @ct by RCU; the caller then drops both locks.
  */
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying)
 {
-	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != sharer->mm, sharer->mm);
-	trace_cohort_adopt(sharer->mm, ct->addr);
+	struct mm_struct *mm = cohort_run_of(sharer)->mm;
+
+	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != mm, mm);
+	trace_cohort_adopt(mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
 	if (!dying && !ct->copied)
-		__drop_exclusive(ct, sharer->mm);
+		__drop_exclusive(ct, mm);
 	ct->pt->pt_cohort = NULL;
-	arch_pmd_clear_cohort(sharer->pmd);
-	cohort_unlink_sharer(sharer);
+	arch_pmd_clear_cohort(cohort_user_pmd(sharer));
+	__cohort_unlink(ct, sharer);
 	kfree_rcu(ct, rcu);
+}
+
+/* Leave a table; @loaded if a processor may still walk the process's tables. */
+static void leave_at_exit(struct cohort_sharer *sharer, bool loaded)
+{
+	struct mm_struct *mm = cohort_run_of(sharer)->mm;
+	struct cohort_locked l;
+
+	lock_sharer(sharer, &l);
+	if (l.ct->users == 1) {
+		__cohort_adopt(l.ct, sharer, true);
+	} else {
+		trace_cohort_leave(mm, l.ct->addr, l.ct->users);
+		count_vm_event(COHORT_PTP_LEFT);
+		pmd_clear(cohort_user_pmd(sharer));
+		if (loaded)
+			flush_tlb_mm_range(mm, l.ct->addr,
+					   l.ct->addr + PMD_SIZE, PAGE_SHIFT,
+					   true);
+		__cohort_leave(l.ct, sharer);
+	}
+	cohort_unlock(&l);
 }
 
 /**
@@ -414,10 +449,17 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
  */
 void cohort_do_exit_mmap(struct mm_struct *mm)
 {
-	struct cohort_sharer *sharer;
-	struct cohort_locked l;
+	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_upper_sharer *us;
+	struct cohort_run *run;
+	unsigned long index;
+	unsigned int i;
 	bool loaded;
 
+	if (!mm_cohort(mm)) {
+		free_uses(mm);
+		return;
+	}
 	/*
 	 * One flush for all tables: afterwards no CPU has this address space
 	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
@@ -432,32 +474,20 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	if (mm_cohort_upper(mm)) {
 		/* The OOM reaper reads mappings of files under mmap_lock. */
 		mmap_write_lock(mm);
-		while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
-							  struct cohort_sharer,
-							  in_mm)))
-			__cohort_leave_upper(sharer, loaded);
+		xa_for_each(&uses->uppers, index, us)
+			__cohort_leave_upper(us, loaded);
 		mmap_write_unlock(mm);
 	}
 
-	while ((sharer = list_first_entry_or_null(&mm->cohort.tables,
-						  struct cohort_sharer,
-						  in_mm))) {
-		lock_sharer(sharer, &l);
-		if (l.ct->users == 1) {
-			__cohort_adopt(l.ct, sharer, true);
-		} else {
-			trace_cohort_leave(mm, l.ct->addr, l.ct->users);
-			count_vm_event(COHORT_PTP_LEFT);
-			pmd_clear(sharer->pmd);
-			if (loaded)
-				flush_tlb_mm_range(mm, l.ct->addr,
-						   l.ct->addr + PMD_SIZE,
-						   PAGE_SHIFT, true);
-			__cohort_leave(l.ct, sharer);
+	xa_for_each(&uses->runs, index, run) {
+		for (i = 0; i < COHORT_RUN_TABLES; i++) {
+			if (!run->sharers[i].table)
+				continue;
+			leave_at_exit(&run->sharers[i], loaded);
+			cond_resched();
 		}
-		cohort_unlock(&l);
-		cond_resched();
 	}
+	free_uses(mm);
 }
 
 /**
@@ -531,13 +561,17 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		      int *rss)
 {
-	struct mm_struct *payer = cohort_do_payer(pmd);
+	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	unsigned long base = (addr - 1) & PMD_MASK;
 	int i;
 
-	for (i = 0; i < NR_MM_COUNTERS; i++)
-		if (rss[i])
-			add_mm_counter(payer, i, rss[i]);
+	for (i = 0; i < NR_MM_COUNTERS; i++) {
+		if (!rss[i])
+			continue;
+		add_mm_counter(ct->owner, i, rss[i]);
+		if (ct->counted)
+			WRITE_ONCE(ct->counts[i], ct->counts[i] + rss[i]);
+	}
 	if (tlb->end > base)
 		__cohort_flush(pmd, max(tlb->start, base), addr);
 }
@@ -622,7 +656,12 @@ __setup("cohort=", setup_cohort);
 static int __init cohort_init(void)
 {
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
-	sharer_cache = KMEM_CACHE(cohort_sharer, SLAB_PANIC | SLAB_ACCOUNT);
+	/* A sharer leads to its run by the alignment: see cohort_run_of(). */
+	BUILD_BUG_ON(sizeof(struct cohort_run) > COHORT_RUN_BYTES);
+	BUILD_BUG_ON(COHORT_RUN_SHIFT > PUD_SHIFT);
+	run_cache = kmem_cache_create("cohort_run", sizeof(struct cohort_run),
+				      COHORT_RUN_BYTES,
+				      SLAB_PANIC | SLAB_ACCOUNT, NULL);
 
 	/* Xen PV pins each page table for one address space. */
 	if (cpu_feature_enabled(X86_FEATURE_XENPV))

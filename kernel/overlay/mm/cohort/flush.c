@@ -32,13 +32,13 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 
 	if (ct->users <= COHORT_FLUSH_SINGLY) {
 		list_for_each_entry(sharer, &ct->sharers, in_table)
-			flush_tlb_mm_range(sharer->mm, start, end, PAGE_SHIFT,
-					   false);
+			flush_tlb_mm_range(cohort_user(ct, sharer), start, end,
+					   PAGE_SHIFT, false);
 		return;
 	}
 	batch = get_cpu_ptr(&flush_batch);
 	list_for_each_entry(sharer, &ct->sharers, in_table)
-		arch_cohort_add_flush(batch, sharer->mm);
+		arch_cohort_add_flush(batch, cohort_user(ct, sharer));
 	arch_tlbbatch_flush(batch);
 	put_cpu_ptr(&flush_batch);
 }

@@ -8,6 +8,7 @@
 #include <linux/cohort.h>
 #include <linux/mm.h>
 #include <linux/swap.h>
+#include <linux/xarray.h>
 
 /**
  * struct cohort_table - a page table used by several processes
@@ -19,12 +20,13 @@
  * @upper_lock: protects @users and @sharers of a PMD table
  * @owner: the user that is charged for the table and all it maps; for a PMD table
  *	   an account of its own
- * @counts: what @owner is charged for its entries; valid if @counted
- * @counted: no entry has changed since @counts were taken
+ * @counts: what @owner is charged for its entries; if not @counted, an estimate.
+ *	    Changed under the table's lock, read without
+ * @counted: @counts are exact
  * @copied: a user has copied the table, so none of its pages is exclusive
  * @scanned: the user through which KSM scans the table, NULL if not scanned yet
  * @sharers: a &struct cohort_sharer per user
- * @rcu: for readers of an mm's list of tables, which may hold a pointer
+ * @rcu: for readers of an mm's records, which may hold a pointer
  *
  * Lives as long as any entry carries the mark. @pt->pt_cohort points to it, and may
  * be used after the mark was seen under the table's lock.
@@ -46,24 +48,71 @@ struct cohort_table {
 
 /**
  * struct cohort_sharer - one process's use of one shared table
- * @table: the table
- * @mm: the process
- * @pmd: its upper-level entry for a last-level table
- * @pud: its upper-level entry for a PMD table
- * @in_table: in @table->sharers, under the table's lock; empty once it has left
- * @in_mm: in @mm->cohort.tables or uppers, under @mm->cohort.lock; read under RCU
- * @rcu: for readers of @in_mm
+ * @table: the table, NULL if the process uses none here; changes under the table's
+ *	   lock and that of the process's entry
+ * @in_table: in @table->sharers, under the table's lock
+ *
+ * Part of a &struct cohort_run, or of a &struct cohort_upper_sharer.
  */
 struct cohort_sharer {
 	struct cohort_table *table;
-	struct mm_struct *mm;
-	union {
-		pmd_t *pmd;
-		pud_t *pud;
-	};
 	struct list_head in_table;
-	struct list_head in_mm;
+};
+
+#define COHORT_RUN_SHIFT	(PMD_SHIFT + 5)
+#define COHORT_RUN_TABLES	(1UL << (COHORT_RUN_SHIFT - PMD_SHIFT))
+/* A run is aligned to its size, so that a sharer leads to it. */
+#define COHORT_RUN_BYTES	1024UL
+
+/**
+ * struct cohort_run - a process's use of the tables of one aligned 64 MB
+ * @mm: the process
+ * @pmd: its entry for the first of the tables; valid while any of them is shared
+ * @rss: of each table, resident pages that @mm->cohort.rss includes for it; under
+ *	 the table's lock
+ * @swap: the same for swap entries and @mm->cohort.swap
+ * @sharers: one per table
+ *
+ * One record for many tables: a fork allocates and finds it once, and any table
+ * leads to its record in few steps however many users it has (invariant 13). A run
+ * is made by fork and lives as long as its address space.
+ */
+struct cohort_run {
+	struct mm_struct *mm;
+	pmd_t *pmd;
+	u16 rss[COHORT_RUN_TABLES];
+	u16 swap[COHORT_RUN_TABLES];
+	struct cohort_sharer sharers[COHORT_RUN_TABLES];
+};
+
+/**
+ * struct cohort_upper_sharer - one process's use of one shared PMD table
+ * @sharer: its use of the table; must be first
+ * @mm: the process
+ * @pud: its entry for the table
+ * @rss: resident pages that @mm->cohort.rss includes for the table
+ * @swap: the same for swap entries and @mm->cohort.swap
+ * @borrowed: the same for page-table pages and @mm->cohort.borrowed
+ * @rcu: for readers of the process's records
+ */
+struct cohort_upper_sharer {
+	struct cohort_sharer sharer;
+	struct mm_struct *mm;
+	pud_t *pud;
+	atomic_long_t rss;
+	atomic_long_t swap;
+	atomic_long_t borrowed;
 	struct rcu_head rcu;
+};
+
+/**
+ * struct cohort_uses - all shared tables that a process uses
+ * @runs: a &struct cohort_run per aligned 64 MB
+ * @uppers: a &struct cohort_upper_sharer per gigabyte
+ */
+struct cohort_uses {
+	struct xarray runs;
+	struct xarray uppers;
 };
 
 enum cohort_mode {
@@ -87,39 +136,83 @@ u64 cohort_new_id(void);
 
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);
 struct cohort_table *cohort_table_alloc(void);
+unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
 void cohort_table_free(struct cohort_table *ct);
-struct cohort_sharer *cohort_sharer_alloc(void);
-unsigned int cohort_sharers_alloc(unsigned int nr, struct cohort_sharer **into);
-void cohort_sharer_free(struct cohort_sharer *sharer);
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
+struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr);
 
-void __cohort_join(struct cohort_table *ct, struct cohort_sharer *sharer,
-		   struct mm_struct *mm, pmd_t *pmd);
-void cohort_join_mm(struct mm_struct *mm, struct cohort_sharer **sharers,
-		    unsigned int nr);
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying);
 
 void __cohort_count(struct cohort_table *ct);
+void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer);
+void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer);
+void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
+		      long borrowed);
 void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 			 unsigned int *owned, unsigned int *upper);
-void cohort_unlink_sharer(struct cohort_sharer *sharer);
+void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);
 
-/*
- * The first half of __cohort_join(), under the same lock; cohort_join_mm() is the
- * other.
- */
-static inline void __cohort_join_table(struct cohort_table *ct,
-				       struct cohort_sharer *sharer,
-				       struct mm_struct *mm, pmd_t *pmd)
+/* The record of which a sharer of a last-level table is a part. */
+static inline struct cohort_run *cohort_run_of(struct cohort_sharer *sharer)
 {
-	sharer->table = ct;
-	sharer->mm = mm;
-	sharer->pmd = pmd;
+	return (struct cohort_run *)((unsigned long)sharer &
+				     ~(COHORT_RUN_BYTES - 1));
+}
+
+/* Where a table's sharer stands in its run. */
+static inline unsigned int cohort_run_index(unsigned long addr)
+{
+	return (addr >> PMD_SHIFT) & (COHORT_RUN_TABLES - 1);
+}
+
+static inline struct cohort_upper_sharer *
+cohort_upper_of(struct cohort_sharer *sharer)
+{
+	return container_of(sharer, struct cohort_upper_sharer, sharer);
+}
+
+/* The process that uses a table by @sharer. */
+static inline struct mm_struct *cohort_user(struct cohort_table *ct,
+					    struct cohort_sharer *sharer)
+{
+	return ct->is_upper ? cohort_upper_of(sharer)->mm :
+			      cohort_run_of(sharer)->mm;
+}
+
+/* Its entry for a last-level table. */
+static inline pmd_t *cohort_user_pmd(struct cohort_sharer *sharer)
+{
+	struct cohort_run *run = cohort_run_of(sharer);
+
+	return run->pmd + (sharer - run->sharers);
+}
+
+/**
+ * __cohort_join() - add a user to a table
+ * @ct: the table; its lock is held
+ * @sharer: a record that has no table
+ *
+ * The process's entry points to the table already, or will before the process can
+ * run. The caller counts @nr_tables of the process and what it borrows.
+ */
+static inline void __cohort_join(struct cohort_table *ct,
+				 struct cohort_sharer *sharer)
+{
+	WRITE_ONCE(sharer->table, ct);
 	list_add_tail(&sharer->in_table, &ct->sharers);
 	ct->users++;
+}
+
+/* Resident pages that a table's counts have. */
+static inline unsigned long cohort_resident(struct cohort_table *ct)
+{
+	return READ_ONCE(ct->counts[MM_FILEPAGES]) +
+	       READ_ONCE(ct->counts[MM_ANONPAGES]) +
+	       READ_ONCE(ct->counts[MM_SHMEMPAGES]);
 }
 
 static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
@@ -137,9 +230,6 @@ static inline spinlock_t *cohort_table_lock(struct cohort_table *ct)
 {
 	return ct->is_upper ? &ct->upper_lock : ptlock_ptr(ct->pt);
 }
-
-struct cohort_sharer *__cohort_find(struct cohort_table *ct,
-				    struct mm_struct *mm);
 
 /**
  * struct cohort_locked - a process's entry and its table, both locked
@@ -168,7 +258,7 @@ bool cohort_region_shareable(struct vm_area_struct *vma);
 
 int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr);
-void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush);
+void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush);
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end);
 void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);

@@ -100,53 +100,92 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @cf: the fork
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
- * @table: a record for a table that is not shared yet, or NULL
+ * @resident: estimate of the resident pages in a table that is not counted yet
+ * @src: the parent's record of the tables that are shared next
+ * @dst: the child's
+ * @rss: what the child sees in the tables of this round: resident pages
+ * @swap: the same for swap entries
  * @pooled: how many records @pool holds
- * @pool: records of users, allocated before the locks are taken
+ * @pool: records for tables that are not shared yet
  */
 struct share {
 	struct cohort_fork *cf;
 	bool cow;
 	bool pinned;
-	struct cohort_table *table;
+	unsigned int resident;
+	struct cohort_run *src;
+	struct cohort_run *dst;
+	unsigned long rss;
+	unsigned long swap;
 	unsigned int pooled;
-	struct cohort_sharer *pool[16];
+	struct cohort_table *pool[16];
 };
 
-/* Allocate records for up to @nr tables, at least for one, or return -ENOMEM. */
-static int fill_pool(struct share *s, unsigned int nr, bool first)
+/*
+ * Allocate what sharing the tables of @nr entries from @pmd on needs: records of
+ * both processes, and of tables if the first is not shared yet.
+ */
+static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
+		   unsigned int nr)
 {
-	unsigned int want = min(nr + first, ARRAY_SIZE(s->pool));
+	unsigned int want = 0, i;
 
-	if (s->pooled < 1 + first)
-		s->pooled += cohort_sharers_alloc(want - s->pooled,
-						  s->pool + s->pooled);
-	if (first && !s->table)
-		s->table = cohort_table_alloc();
-	return s->pooled < 1 + first || (first && !s->table) ? -ENOMEM : 0;
+	s->src = cohort_run_make(s->cf->oldmm, addr);
+	s->dst = cohort_run_make(s->cf->mm, addr);
+	if (!s->src || !s->dst)
+		return -ENOMEM;
+	if (s->pooled || pmd_cohort(pmdp_get_lockless(pmd)))
+		return 0;
+	for (i = 0; i < nr && want < ARRAY_SIZE(s->pool); i++) {
+		pmd_t entry = pmdp_get_lockless(pmd + i);
+
+		want += pmd_present(entry) && !pmd_leaf(entry) &&
+			!pmd_cohort(entry);
+	}
+	/* The first has gone meanwhile: share_run() finds that out. */
+	if (!want)
+		return 0;
+	s->pooled = cohort_tables_alloc(want, s->pool);
+	return s->pooled ? 0 : -ENOMEM;
 }
 
 static void drop_pool(struct share *s)
 {
 	while (s->pooled)
-		cohort_sharer_free(s->pool[--s->pooled]);
-	cohort_table_free(s->table);
+		cohort_table_free(s->pool[--s->pooled]);
+}
+
+/*
+ * The mean of resident pages over the parent's tables. What a table really has is
+ * counted when somebody first asks, so that fork counts nothing (invariant 7); the
+ * OOM killer, which must not wait, takes the mean until then.
+ */
+static unsigned int mean_resident(struct mm_struct *mm)
+{
+	unsigned long tables = mm_pgtables_bytes(mm) / PAGE_SIZE;
+	unsigned long resident = get_mm_counter(mm, MM_FILEPAGES) +
+				 get_mm_counter(mm, MM_ANONPAGES) +
+				 get_mm_counter(mm, MM_SHMEMPAGES);
+
+	return min(resident / max(tables, 1UL), (unsigned long)PTRS_PER_PTE);
 }
 
 /*
  * Give the parent's own table a record, so that others may join. The entry's lock
- * and T's are held; the record and a sharer for the parent are in @s.
+ * and T's are held; the record is in @s.
  */
 static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 			unsigned long base)
 {
 	struct mm_struct *mm = s->cf->oldmm;
-	struct cohort_table *ct = s->table;
+	struct cohort_table *ct = s->pool[--s->pooled];
 
-	s->table = NULL;
 	ct->pt = pt;
 	ct->addr = base;
 	ct->owner = mm;
+	if (!s->resident)
+		s->resident = mean_resident(mm);
+	ct->counts[MM_ANONPAGES] = s->resident;
 	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))
 		ct->scanned = mm;
@@ -156,7 +195,8 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	 * with the flush at the end of dup_mmap(), before the child can run.
 	 */
 	arch_pmd_set_cohort(src_pmd, s->cow);
-	__cohort_join(ct, s->pool[--s->pooled], mm, src_pmd);
+	__cohort_join(ct, &s->src->sharers[cohort_run_index(base)]);
+	atomic_inc(&mm->cohort.nr_tables);
 }
 
 /*
@@ -167,6 +207,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 		       unsigned long base)
 {
+	unsigned int i = cohort_run_index(base);
 	struct cohort_fork *cf = s->cf;
 	pmd_t entry = *src_pmd;
 	struct cohort_table *ct;
@@ -179,7 +220,7 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	/* A table in a shared PMD table that this child cannot use. */
 	if (pmd_cohort(entry) && arch_pmd_cohort_upper(entry))
 		return 0;
-	if (!pmd_cohort(entry) && (!s->table || s->pooled < 2))
+	if (!pmd_cohort(entry) && !s->pooled)
 		return -EAGAIN;
 
 	pt = cohort_ptdesc(entry);
@@ -196,7 +237,11 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry));
 	}
 	ct = pt->pt_cohort;
-	__cohort_join_table(ct, s->pool[--s->pooled], cf->mm, dst_pmd);
+	__cohort_join(ct, &s->dst->sharers[i]);
+	s->dst->rss[i] = cohort_resident(ct);
+	s->dst->swap[i] = ct->counts[MM_SWAPENTS];
+	s->rss += s->dst->rss[i];
+	s->swap += s->dst->swap[i];
 	trace_cohort_share(cf->oldmm, cf->mm, base, ct->users);
 	spin_unlock(ptl);
 
@@ -206,16 +251,20 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 }
 
 /*
- * Share the tables of neighbouring entries until the records run out. Returns how
- * many were shared. @stop is why the next was not: 0 if it may not be shared,
- * -EAGAIN if it needs more records.
+ * Share the tables of neighbouring entries, all of one run. Returns how many were
+ * shared. @stop is why the next was not: 0 if it may not be shared, -EAGAIN if it
+ * needs a record or belongs to the next run.
  */
 static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 			      unsigned long base, unsigned long end, int *stop)
 {
 	struct mm_struct *dst_mm = s->cf->mm, *src_mm = s->cf->oldmm;
-	unsigned int nr = 0, had = s->pooled;
+	unsigned int nr = 0, first = cohort_run_index(base);
 	spinlock_t *pml;
+
+	s->rss = 0;
+	s->swap = 0;
+	s->dst->pmd = dst_pmd - first;
 
 	/* GUP-fast must not pin a page meanwhile (invariant 9). */
 	raw_write_seqcount_begin(&src_mm->write_protect_seq);
@@ -227,7 +276,8 @@ static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	s->pinned = test_bit(MMF_HAS_PINNED, &src_mm->flags);
 
 	pml = pmd_lock(src_mm, src_pmd);
-	for (*stop = -EAGAIN; s->pooled && base < end; base += PMD_SIZE, nr++) {
+	s->src->pmd = src_pmd - first;
+	for (*stop = -EAGAIN; base < end; base += PMD_SIZE, nr++) {
 		*stop = share_table(s, dst_pmd + nr, src_pmd + nr, base);
 		if (*stop <= 0)
 			break;
@@ -235,7 +285,10 @@ static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	spin_unlock(pml);
 	raw_write_seqcount_end(&src_mm->write_protect_seq);
 
-	cohort_join_mm(dst_mm, s->pool + s->pooled, had - s->pooled);
+	atomic_add(nr, &dst_mm->cohort.nr_tables);
+	atomic_long_add(nr, &dst_mm->cohort.borrowed);
+	atomic_long_add(s->rss, &dst_mm->cohort.rss);
+	atomic_long_add(s->swap, &dst_mm->cohort.swap);
 	/*
 	 * Invariant 7: swapoff finds every user of a table with swap entries.
 	 * A swap entry added later lists the child itself (cohort_list_sharers()).
@@ -327,18 +380,22 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 		for (next = addr; next < edge;) {
 			unsigned int i = (next - addr) >> PMD_SHIFT, nr;
 			pmd_t entry = pmdp_get_lockless(src_pmd + i);
+			unsigned long last;
 
-			if (pmd_none(entry)) {
+			/* Huge pages are copied, as in stock. */
+			if (!pmd_present(entry) || pmd_leaf(entry)) {
 				next += PMD_SIZE;
 				continue;
 			}
+			last = min(edge, ALIGN(next + 1, 1UL << COHORT_RUN_SHIFT));
 			if (!dst_pmd)
 				dst_pmd = alloc_pmd(cf->mm, addr);
-			ret = dst_pmd ? fill_pool(&s, (edge - next) >> PMD_SHIFT,
-						  !pmd_cohort(entry)) : -ENOMEM;
+			ret = dst_pmd ? prepare(&s, src_pmd + i, next,
+						(last - next) >> PMD_SHIFT) :
+					-ENOMEM;
 			if (ret)
 				break;
-			nr = share_run(&s, dst_pmd + i, src_pmd + i, next, edge,
+			nr = share_run(&s, dst_pmd + i, src_pmd + i, next, last,
 				       &stop);
 			if (nr) {
 				ret = copy_range(cf, copied, next);
@@ -347,7 +404,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 				next += nr * PMD_SIZE;
 				copied = next;
 			}
-			/* Huge pages, or a page that may be pinned. */
+			/* An empty entry, or a page that may be pinned. */
 			if (!stop)
 				next += PMD_SIZE;
 		}

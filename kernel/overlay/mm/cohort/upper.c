@@ -193,14 +193,57 @@ static void claim_tables(struct cohort_table *upper, struct mm_struct *mm,
 	}
 }
 
-static void join(struct cohort_table *upper, struct cohort_sharer *sharer,
-		 struct mm_struct *mm, pud_t *pud)
+/*
+ * A record of a process's use of a PMD table, known to the process but without a
+ * table yet. Returns NULL without memory.
+ */
+static struct cohort_upper_sharer *sharer_alloc(struct mm_struct *mm,
+						unsigned long base, pud_t *pud)
 {
+	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_upper_sharer *us;
+
+	us = uses ? kzalloc(sizeof(*us), GFP_KERNEL_ACCOUNT) : NULL;
+	if (!us)
+		return NULL;
+	us->mm = mm;
+	us->pud = pud;
+	if (xa_err(xa_store(&uses->uppers, base >> PUD_SHIFT, us,
+			    GFP_KERNEL_ACCOUNT))) {
+		kfree(us);
+		return NULL;
+	}
+	return us;
+}
+
+static void sharer_free(struct cohort_upper_sharer *us, unsigned long base)
+{
+	if (!us)
+		return;
+	xa_erase(&us->mm->cohort.uses->uppers, base >> PUD_SHIFT);
+	kfree_rcu(us, rcu);
+}
+
+/* What a PMD table maps counts in full for each of its users. */
+static void see_account(struct cohort_upper_sharer *us)
+{
+	struct mm_struct *account = us->sharer.table->owner;
+
+	cohort_see_upper(us, get_mm_rss(account),
+			 get_mm_counter(account, MM_SWAPENTS),
+			 mm_pgtables_bytes(account) / PAGE_SIZE);
+}
+
+static void join(struct cohort_table *upper, struct cohort_upper_sharer *us)
+{
+	struct cohort_mm *cohort = &us->mm->cohort;
+
+	atomic_inc(&cohort->nr_tables);
+	WRITE_ONCE(cohort->nr_upper, cohort->nr_upper + 1);
 	spin_lock(&upper->upper_lock);
-	__cohort_join(upper, sharer, mm, NULL);
-	sharer->pud = pud;
+	__cohort_join(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
-	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper + 1);
+	see_account(us);
 }
 
 /* True if a PMD table has huge pages, or tables shared one by one. */
@@ -225,7 +268,7 @@ static bool has_other_entries(pmd_t *pmd)
  */
 static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base)
 {
-	struct cohort_sharer *sharer;
+	struct cohort_upper_sharer *us;
 	struct cohort_table *upper;
 	struct ptdesc *pt;
 	spinlock_t *pml;
@@ -239,13 +282,13 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	if (has_other_entries(pmd))
 		return NULL;
 
-	sharer = cohort_sharer_alloc();
+	us = sharer_alloc(mm, base, pud);
 	upper = cohort_table_alloc();
 	/* The account last: putting it would take a lock of mmap_lock's class. */
-	if (sharer && upper)
+	if (us && upper)
 		upper->owner = account_alloc();
-	if (!sharer || !upper || !upper->owner) {
-		cohort_sharer_free(sharer);
+	if (!us || !upper || !upper->owner) {
+		sharer_free(us, base);
 		cohort_table_free(upper);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -254,7 +297,7 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	upper->addr = base;
 	upper->is_upper = true;
 	spin_lock_init(&upper->upper_lock);
-	join(upper, sharer, mm, pud);
+	join(upper, us);
 	mm_dec_nr_pmds(mm);
 	mm_inc_nr_pmds(upper->owner);
 
@@ -262,6 +305,8 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	cohort_mark_table(pt, upper);
 	spin_unlock(pml);
 	claim_tables(upper, mm, pmd, true);
+	/* The parent borrows from now on what it was charged for. */
+	see_account(us);
 	return upper;
 }
 
@@ -278,7 +323,7 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr)
 {
 	unsigned long base = addr & PUD_MASK;
-	struct cohort_sharer *sharer;
+	struct cohort_upper_sharer *us;
 	struct cohort_table *upper;
 	pud_t *src, *dst;
 
@@ -299,10 +344,10 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		return PTR_ERR_OR_ZERO(upper);
 
 	dst = alloc_pud(mm, base);
-	sharer = dst ? cohort_sharer_alloc() : NULL;
-	if (!sharer)
+	us = dst ? sharer_alloc(mm, base, dst) : NULL;
+	if (!us)
 		return -ENOMEM;
-	join(upper, sharer, mm, dst);
+	join(upper, us);
 	/*
 	 * Pairs with the barrier in __cohort_flush(): it finds the child on the
 	 * list, or the child finds what was changed before.
@@ -335,9 +380,9 @@ static void wait_for_walkers(struct mm_struct *mm, unsigned long base)
 }
 
 /* The last user takes a PMD table back. No process can join meanwhile. */
-static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
+static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 {
-	struct mm_struct *mm = sharer->mm, *account = upper->owner;
+	struct mm_struct *mm = us->mm, *account = upper->owner;
 	pmd_t *pmd = ptdesc_address(upper->pt);
 	spinlock_t *pml;
 
@@ -359,7 +404,8 @@ static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 
 	spin_lock(&upper->upper_lock);
 	trace_cohort_adopt(mm, upper->addr);
-	cohort_unlink_sharer(sharer);
+	__cohort_unsee(upper, &us->sharer);
+	__cohort_unlink(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
 	kfree_rcu(upper, rcu);
 	/* Others use it only under upper_lock while the list has a user. */
@@ -368,15 +414,15 @@ static void adopt(struct cohort_table *upper, struct cohort_sharer *sharer)
 
 /**
  * __cohort_leave_upper() - a process stops using a PMD table
- * @sharer: its use of the table; the process's mmap_lock is held for writing
+ * @us: its use of the table; the process's mmap_lock is held for writing
  * @flush: the process may still run, or a walker may use its TLB entries
  *
  * Never fails, never allocates (invariant 8).
  */
-void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
+void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
 {
-	struct cohort_table *upper = sharer->table;
-	struct mm_struct *mm = sharer->mm;
+	struct cohort_table *upper = us->sharer.table;
+	struct mm_struct *mm = us->mm;
 	unsigned long base = upper->addr;
 	bool last;
 
@@ -385,21 +431,21 @@ void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
 	last = upper->users == 1;
 	if (!last) {
 		trace_cohort_leave(mm, base, upper->users);
-		pud_clear(sharer->pud);
+		pud_clear(us->pud);
 		if (flush)
 			flush_tlb_mm_range(mm, base, base + PUD_SIZE,
 					   PAGE_SHIFT, true);
-		__cohort_leave(upper, sharer);
+		__cohort_leave(upper, &us->sharer);
 	}
 	spin_unlock(&upper->upper_lock);
 	spin_unlock(&mm->page_table_lock);
 
 	WRITE_ONCE(mm->cohort.nr_upper, mm->cohort.nr_upper - 1);
-	if (last) {
-		adopt(upper, sharer);
-		return;
-	}
-	count_vm_event(COHORT_PMD_LEFT);
+	if (last)
+		adopt(upper, us);
+	else
+		count_vm_event(COHORT_PMD_LEFT);
+	sharer_free(us, base);
 }
 
 /**
@@ -412,34 +458,25 @@ void __cohort_leave_upper(struct cohort_sharer *sharer, bool flush)
  */
 void cohort_do_fork_failed(struct mm_struct *mm)
 {
-	struct cohort_sharer *sharer;
+	struct cohort_upper_sharer *us;
+	unsigned long index;
 
-	while ((sharer = list_first_entry_or_null(&mm->cohort.uppers,
-						  struct cohort_sharer,
-						  in_mm)))
-		__cohort_leave_upper(sharer, false);
+	xa_for_each(&mm->cohort.uses->uppers, index, us)
+		__cohort_leave_upper(us, false);
 }
 
 /*
  * A shared PMD table that a process uses in a range. The answer holds while no
  * other thread has the mmap_lock for writing; callers without it look again.
  */
-static struct cohort_sharer *find_upper(struct mm_struct *mm,
-					unsigned long start, unsigned long end)
+static struct cohort_upper_sharer *find_upper(struct mm_struct *mm,
+					      unsigned long start,
+					      unsigned long end)
 {
-	struct cohort_sharer *sharer;
+	unsigned long index = start >> PUD_SHIFT;
 
-	rcu_read_lock();
-	list_for_each_entry_rcu(sharer, &mm->cohort.uppers, in_mm) {
-		unsigned long base = sharer->table->addr;
-
-		if (base < end && start < base + PUD_SIZE) {
-			rcu_read_unlock();
-			return sharer;
-		}
-	}
-	rcu_read_unlock();
-	return NULL;
+	return xa_find(&mm->cohort.uses->uppers, &index,
+		       (end - 1) >> PUD_SHIFT, XA_PRESENT);
 }
 
 /**
@@ -451,12 +488,14 @@ static struct cohort_sharer *find_upper(struct mm_struct *mm,
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end)
 {
-	struct cohort_sharer *sharer;
+	struct cohort_upper_sharer *us;
 
 	mmap_assert_write_locked(mm);
-	while ((sharer = find_upper(mm, start, end))) {
-		lock_regions(mm, sharer->table->addr);
-		__cohort_leave_upper(sharer, true);
+	if (start >= end)
+		return;
+	while ((us = find_upper(mm, start, end))) {
+		lock_regions(mm, us->sharer.table->addr);
+		__cohort_leave_upper(us, true);
 		cond_resched();
 	}
 }
