@@ -36,7 +36,7 @@ struct cohort_mm {
 #ifdef CONFIG_COHORT
 #define cohort_rss(mm)	((unsigned long)atomic_long_read(&(mm)->cohort.rss))
 #else
-#define cohort_rss(mm)	0UL
+#define cohort_rss(mm)	((void)(mm), 0UL)
 #endif
 
 #endif /* _LINUX_COHORT_TYPES_H */

@@ -11,12 +11,13 @@
  * A process keeps the sum of what it borrows. The sum has, of each table, what the
  * process last saw there: at fork, when it fills an entry itself, and when somebody
  * reads its /proc files, which looks at all its tables. What its siblings fill is
- * seen at the next such look; a stock kernel would not count it at all, as the
- * process has not touched it. What is reclaimed from a table is seen then too:
+ * seen at the next such look; until then a process that has read such a page, without
+ * a fault, does not count it, which a stock kernel would (see Limits). What is reclaimed from a table is seen then too:
  * until then it counts still, so nobody gains. Whoever must not wait, as the OOM
  * killer, or the tick, takes the sum as it is (invariant 13).
  */
 #include <linux/mm.h>
+#include <linux/oom.h>
 #include <linux/rcupdate_wait.h>
 #include <linux/sched/mm.h>
 #include <linux/swap.h>
@@ -166,19 +167,29 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 		rcu_read_lock();
 		us = xa_load(&uses->uppers, ct->addr >> PUD_SHIFT);
 		if (us) {
-			atomic_long_add(nr, &us->rss);
-			atomic_long_add(nr, &mm->cohort.rss);
+			/* Never more than the table has: what was filled may
+			 * have been reclaimed, and be filled again.
+			 */
+			long room = get_mm_rss(ct->owner) + nr -
+				    atomic_long_read(&us->rss);
+			long add = clamp(room, 0L, (long)nr);
+
+			atomic_long_add(add, &mm->cohort.rss);
+			atomic_long_add(add, &us->rss);
 		}
 		rcu_read_unlock();
 		return ct->owner;
 	}
+	/* The entries are there already. */
 	if (ct->counted)
 		WRITE_ONCE(ct->counts[member], ct->counts[member] + nr);
+	else
+		__cohort_count(ct);
 	if (ct->owner == mm)
 		return mm;
 	run = xa_load(&uses->runs, ct->addr >> COHORT_RUN_SHIFT);
 	i = cohort_run_index(ct->addr);
-	__set_seen(run, i, min(run->rss[i] + nr, (unsigned long)PTRS_PER_PTE),
+	__set_seen(run, i, min(run->rss[i] + nr, cohort_resident(ct)),
 		   run->swap[i]);
 	return ct->owner;
 }
@@ -244,10 +255,13 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 			READ_ONCE(run->swap[i])))) {
 		/* RCU keeps record, table and lock; the lock shows if still used. */
 		spin_lock(ptlock_ptr(ct->pt));
-		if (sharer->table == ct) {
-			__cohort_count(ct);
-			__cohort_see(ct, sharer);
+		if (sharer->table != ct) {
+			spin_unlock(ptlock_ptr(ct->pt));
+			return;
 		}
+		update_hiwater_rss(run->mm);
+		__cohort_count(ct);
+		__cohort_see(ct, sharer);
 		owned = ct->owner == run->mm;
 		spin_unlock(ptlock_ptr(ct->pt));
 	}
@@ -276,6 +290,7 @@ static void look_at_upper(struct cohort_upper_sharer *us, struct look *l)
 	__cohort_count(upper);
 	account = upper->owner;
 	tables = mm_pgtables_bytes(account) / PAGE_SIZE;
+	update_hiwater_rss(us->mm);
 	cohort_see_upper(us, cohort_resident(upper),
 			 upper->counts[MM_SWAPENTS], tables);
 	for (i = 0; i < NR_MM_COUNTERS; i++)
@@ -340,10 +355,14 @@ void cohort_do_look(struct mm_struct *mm)
 
 void cohort_do_look_task(struct task_struct *task)
 {
-	struct mm_struct *mm = get_task_mm(task);
+	struct task_struct *thread = find_lock_task_mm(task);
+	struct mm_struct *mm;
 
-	if (!mm)
+	if (!thread)
 		return;
+	mm = thread->mm;
+	mmget(mm);
+	task_unlock(thread);
 	cohort_look(mm);
 	mmput(mm);
 }

@@ -127,7 +127,7 @@ struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 		return NULL;
 	xa_init_flags(&uses->runs, XA_FLAGS_ACCOUNT);
 	xa_init_flags(&uses->uppers, XA_FLAGS_ACCOUNT);
-	mm->cohort.uses = uses;
+	smp_store_release(&mm->cohort.uses, uses);
 	return uses;
 }
 
@@ -172,8 +172,10 @@ static void free_uses(struct mm_struct *mm)
 			   atomic_long_read(&mm->cohort.swap) ||
 			   atomic_long_read(&mm->cohort.borrowed), mm);
 	mm->cohort.uses = NULL;
-	xa_for_each(&uses->runs, index, run)
+	xa_for_each(&uses->runs, index, run) {
 		kmem_cache_free(run_cache, run);
+		cond_resched();
+	}
 	xa_destroy(&uses->runs);
 	xa_destroy(&uses->uppers);
 	kfree(uses);
@@ -486,6 +488,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 			leave_at_exit(&run->sharers[i], loaded);
 			cond_resched();
 		}
+		cond_resched();
 	}
 	free_uses(mm);
 }

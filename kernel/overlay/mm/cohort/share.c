@@ -100,7 +100,9 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @cf: the fork
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
+ * @estimated: the next two are valid
  * @resident: estimate of the resident pages in a table that is not counted yet
+ * @swapped: the same for swap entries
  * @src: the parent's record of the tables that are shared next
  * @dst: the child's
  * @rss: what the child sees in the tables of this round: resident pages
@@ -112,7 +114,9 @@ struct share {
 	struct cohort_fork *cf;
 	bool cow;
 	bool pinned;
-	unsigned int resident;
+	bool estimated;
+	unsigned long resident;
+	unsigned long swapped;
 	struct cohort_run *src;
 	struct cohort_run *dst;
 	unsigned long rss;
@@ -156,18 +160,21 @@ static void drop_pool(struct share *s)
 }
 
 /*
- * The mean of resident pages over the parent's tables. What a table really has is
- * counted when somebody first asks, so that fork counts nothing (invariant 7); the
- * OOM killer, which must not wait, takes the mean until then.
+ * The mean of resident pages and of swap entries over the parent's tables. What a
+ * table really has is counted when somebody first asks, so that fork counts nothing
+ * (invariant 7); the OOM killer, which must not wait, takes the mean until then.
  */
-static unsigned int mean_resident(struct mm_struct *mm)
+static void estimate(struct share *s, struct mm_struct *mm)
 {
-	unsigned long tables = mm_pgtables_bytes(mm) / PAGE_SIZE;
+	unsigned long tables = max(mm_pgtables_bytes(mm) / PAGE_SIZE, 1UL);
 	unsigned long resident = get_mm_counter(mm, MM_FILEPAGES) +
 				 get_mm_counter(mm, MM_ANONPAGES) +
 				 get_mm_counter(mm, MM_SHMEMPAGES);
+	unsigned long swapped = get_mm_counter(mm, MM_SWAPENTS) / tables;
 
-	return min(resident / max(tables, 1UL), (unsigned long)PTRS_PER_PTE);
+	s->resident = min(resident / tables, (unsigned long)PTRS_PER_PTE);
+	s->swapped = min(swapped, PTRS_PER_PTE - s->resident);
+	s->estimated = true;
 }
 
 /*
@@ -183,9 +190,10 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->pt = pt;
 	ct->addr = base;
 	ct->owner = mm;
-	if (!s->resident)
-		s->resident = mean_resident(mm);
+	if (!s->estimated)
+		estimate(s, mm);
 	ct->counts[MM_ANONPAGES] = s->resident;
+	ct->counts[MM_SWAPENTS] = s->swapped;
 	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))
 		ct->scanned = mm;

@@ -224,8 +224,8 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 	}
 	/* What hand_over() charges to the next owner. */
 	for (i = 0; i < NR_MM_COUNTERS; i++)
-		ct->counts[i] = c->counts[i] + c->left[i];
-	ct->counted = true;
+		WRITE_ONCE(ct->counts[i], c->counts[i] + c->left[i]);
+	smp_store_release(&ct->counted, true);
 	ct->copied = true;
 	return 0;
 }
@@ -260,6 +260,8 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	unsigned long base = ct->addr;
 	int i;
 
+	/* Entries that are not copied leave the resident size. */
+	update_hiwater_rss(mm);
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
 	pmd_populate(mm, pmd, new);

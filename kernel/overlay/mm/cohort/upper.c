@@ -426,6 +426,7 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
 	unsigned long base = upper->addr;
 	bool last;
 
+	update_hiwater_rss(mm);
 	spin_lock(&mm->page_table_lock);
 	spin_lock(&upper->upper_lock);
 	last = upper->users == 1;
