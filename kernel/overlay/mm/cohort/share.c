@@ -100,9 +100,8 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @cf: the fork
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
- * @estimated: the next two are valid
- * @resident: estimate of the resident pages in a table that is not counted yet
- * @swapped: the same for swap entries
+ * @sampled: how many tables of the run have been counted
+ * @counts: what the last of them maps
  * @src: the parent's record of the tables that are shared next
  * @dst: the child's
  * @rss: what the child sees in the tables of this round: resident pages
@@ -114,9 +113,8 @@ struct share {
 	struct cohort_fork *cf;
 	bool cow;
 	bool pinned;
-	bool estimated;
-	unsigned long resident;
-	unsigned long swapped;
+	unsigned int sampled;
+	unsigned long counts[NR_MM_COUNTERS];
 	struct cohort_run *src;
 	struct cohort_run *dst;
 	unsigned long rss;
@@ -132,9 +130,12 @@ struct share {
 static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 		   unsigned int nr)
 {
+	struct cohort_run *last = s->src;
 	unsigned int want = 0, i;
 
 	s->src = cohort_run_make(s->cf->oldmm, addr);
+	if (s->src != last)
+		s->sampled = 0;
 	s->dst = cohort_run_make(s->cf->mm, addr);
 	if (!s->src || !s->dst)
 		return -ENOMEM;
@@ -160,21 +161,20 @@ static void drop_pool(struct share *s)
 }
 
 /*
- * The mean of resident pages and of swap entries over the parent's tables. What a
- * table really has is counted when somebody first asks, so that fork counts nothing
- * (invariant 7); the OOM killer, which must not wait, takes the mean until then.
+ * What a table maps is counted when somebody first asks, as fork has no time for it
+ * (invariant 7). The OOM killer must not wait, so until then an estimate stands in:
+ * a table is taken to be as full as the second in its run, which is counted now, as
+ * is the first.
  */
-static void estimate(struct share *s, struct mm_struct *mm)
+static void estimate(struct share *s, struct cohort_table *ct)
 {
-	unsigned long tables = max(mm_pgtables_bytes(mm) / PAGE_SIZE, 1UL);
-	unsigned long resident = get_mm_counter(mm, MM_FILEPAGES) +
-				 get_mm_counter(mm, MM_ANONPAGES) +
-				 get_mm_counter(mm, MM_SHMEMPAGES);
-	unsigned long swapped = get_mm_counter(mm, MM_SWAPENTS) / tables;
-
-	s->resident = min(resident / tables, (unsigned long)PTRS_PER_PTE);
-	s->swapped = min(swapped, PTRS_PER_PTE - s->resident);
-	s->estimated = true;
+	if (s->sampled == 2) {
+		memcpy(ct->counts, s->counts, sizeof(s->counts));
+		return;
+	}
+	s->sampled++;
+	__cohort_count(ct);
+	memcpy(s->counts, ct->counts, sizeof(s->counts));
 }
 
 /*
@@ -190,10 +190,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->pt = pt;
 	ct->addr = base;
 	ct->owner = mm;
-	if (!s->estimated)
-		estimate(s, mm);
-	ct->counts[MM_ANONPAGES] = s->resident;
-	ct->counts[MM_SWAPENTS] = s->swapped;
+	estimate(s, ct);
 	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))
 		ct->scanned = mm;
