@@ -16,8 +16,8 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		      int *rss);
 pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
-			    unsigned long addr, pte_t *ptep);
-void cohort_do_list_sharers(pmd_t *pmd);
+			    unsigned long addr, pte_t *ptep, bool batch);
+void cohort_do_flush_deferred(struct tlbflush_unmap_batch *ubc);
 void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_free_table(struct page *page);
@@ -55,15 +55,28 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 				       unsigned long addr, pte_t *ptep)
 {
 	if (unlikely(pmd_cohort(*pmd)))
-		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep);
+		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, false);
 	return ptep_clear_flush(vma, addr, ptep);
 }
 
-/* A swap entry enters the table: put every sharer on swapoff's list. */
-static inline void cohort_list_sharers(pmd_t *pmd)
+/*
+ * As cohort_clear_flush(), but if @batch, the users of a shared table are flushed by
+ * try_to_unmap_flush(), which the caller calls before the page is used anew.
+ */
+static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep,
+				       bool batch)
 {
-	if (pmd && unlikely(pmd_cohort(*pmd)))
-		cohort_do_list_sharers(pmd);
+	if (unlikely(pmd_cohort(*pmd)))
+		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, batch);
+	return ptep_clear_flush(vma, addr, ptep);
+}
+
+/* Part of try_to_unmap_flush(): a table in the batch had too many users to visit. */
+static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc)
+{
+	if (unlikely(ubc->cohort_all))
+		cohort_do_flush_deferred(ubc);
 }
 
 /* Give a table to the gather if it was ever shared, else return false. */
@@ -115,9 +128,16 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
 {
 	return ptep_clear_flush(vma, addr, ptep);
 }
+
+static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
+				       unsigned long addr, pte_t *ptep,
+				       bool batch)
+{
+	return ptep_clear_flush(vma, addr, ptep);
+}
 #endif
 
-static inline void cohort_list_sharers(pmd_t *pmd) { }
+static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc) { }
 
 static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
 				       struct page *page)

@@ -12,9 +12,10 @@
  * process last saw there: at fork, when it fills an entry itself, and when somebody
  * reads its /proc files, which looks at all its tables. What its siblings fill is
  * seen at the next such look; until then a process that has read such a page, without
- * a fault, does not count it, which a stock kernel would (see Limits). What is reclaimed from a table is seen then too:
- * until then it counts still, so nobody gains. Whoever must not wait, as the OOM
- * killer, or the tick, takes the sum as it is (invariant 13).
+ * a fault, does not count it, which a stock kernel would (see Limits). What is
+ * reclaimed from a table is seen then too: until then it counts still, so nobody
+ * gains. Whoever must not wait, as the OOM killer, or the tick, takes the sum as it
+ * is (invariant 13).
  */
 #include <linux/mm.h>
 #include <linux/oom.h>
@@ -249,6 +250,7 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 	if (!ct)
 		return;
 	owned = READ_ONCE(ct->owner) == run->mm;
+	/* Pairs with the release in __cohort_count(): then the counts are there. */
 	if (!smp_load_acquire(&ct->counted) ||
 	    (!owned && (cohort_resident(ct) != READ_ONCE(run->rss[i]) ||
 			READ_ONCE(ct->counts[MM_SWAPENTS]) !=
@@ -398,28 +400,4 @@ void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 	*shared = l.shared;
 	*owned = l.owned;
 	*upper = l.upper;
-}
-
-/*
- * A swap entry was put into the table. Put all users on swapoff's list, because
- * swapoff may have to find the entry through any of them, and the last swapoff has
- * emptied the list. T's lock is held.
- */
-void cohort_do_list_sharers(pmd_t *pmd)
-{
-#ifdef CONFIG_SWAP
-	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
-	struct cohort_sharer *sharer;
-
-	list_for_each_entry(sharer, &ct->sharers, in_table) {
-		struct mm_struct *mm = cohort_user(ct, sharer);
-
-		if (!list_empty(&mm->mmlist))
-			continue;
-		spin_lock(&mmlist_lock);
-		if (list_empty(&mm->mmlist))
-			list_add(&mm->mmlist, &init_mm.mmlist);
-		spin_unlock(&mmlist_lock);
-	}
-#endif
 }

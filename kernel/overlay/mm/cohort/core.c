@@ -307,6 +307,25 @@ void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer)
 	WRITE_ONCE(sharer->table, NULL);
 }
 
+/*
+ * Let swapoff find the swap entries of a table that @heir gets from @mm. It finds them
+ * through the owner alone, so that a swap entry costs no walk of all users (invariant
+ * 13): reclaim lists the owner, as on a stock kernel, and an owner that leaves
+ * lists the next, behind itself, where a swapoff that walks the list now comes next.
+ */
+static void list_for_swapoff(struct mm_struct *heir, struct mm_struct *mm)
+{
+#ifdef CONFIG_SWAP
+	if (!list_empty(&heir->mmlist))
+		return;
+	spin_lock(&mmlist_lock);
+	if (list_empty(&heir->mmlist))
+		list_add(&heir->mmlist, list_empty(&mm->mmlist) ?
+			 &init_mm.mmlist : &mm->mmlist);
+	spin_unlock(&mmlist_lock);
+#endif
+}
+
 /* The owner leaves: charge another user (invariant 7). */
 static void hand_over(struct cohort_table *ct)
 {
@@ -326,6 +345,8 @@ static void hand_over(struct cohort_table *ct)
 	}
 	mm_dec_nr_ptes(mm);
 	mm_inc_nr_ptes(heir);
+	if (ct->counts[MM_SWAPENTS])
+		list_for_swapoff(heir, mm);
 	ct->owner = heir;
 }
 
@@ -412,6 +433,9 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != mm, mm);
 	trace_cohort_adopt(mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
+	if (!dying && ct->deferred)
+		flush_tlb_mm_range(mm, ct->addr, ct->addr + PMD_SIZE, PAGE_SHIFT,
+				   false);
 	if (!dying && !ct->copied)
 		__drop_exclusive(ct, mm);
 	ct->pt->pt_cohort = NULL;
@@ -575,8 +599,12 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		if (ct->counted)
 			WRITE_ONCE(ct->counts[i], ct->counts[i] + rss[i]);
 	}
-	if (tlb->end > base)
+	if (ct->deferred) {
+		__cohort_flush(pmd, base, base + PMD_SIZE);
+		ct->deferred = false;
+	} else if (tlb->end > base) {
 		__cohort_flush(pmd, max(tlb->start, base), addr);
+	}
 }
 
 /**

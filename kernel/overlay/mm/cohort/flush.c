@@ -16,13 +16,32 @@
  */
 #define COHORT_FLUSH_SINGLY	3
 
+/*
+ * Visit up to this many users to find the processors that run them. More users are
+ * likely to have run everywhere, and to visit 10,000 under T's lock would take too
+ * long (invariant 13): flush every processor instead.
+ */
+#define COHORT_FLUSH_USERS	64
+
 /* Too large for the stack. Used under T's lock, so without preemption. */
 static DEFINE_PER_CPU(struct arch_tlbflush_unmap_batch, flush_batch);
 
 /*
+ * Let a batch flush all users. A processor is interrupted only if it runs a user
+ * now; users that run nowhere flush by their generation when switched to.
+ */
+static void add_users(struct arch_tlbflush_unmap_batch *batch,
+		      struct cohort_table *ct)
+{
+	struct cohort_sharer *sharer;
+
+	list_for_each_entry(sharer, &ct->sharers, in_table)
+		arch_cohort_add_flush(batch, cohort_user(ct, sharer));
+}
+
+/*
  * Flush a range for all users. The table's lock is held, which protects the list,
- * and interrupts are on. A processor is interrupted once, and only if it runs a
- * user; users that run nowhere flush by their generation when switched to.
+ * and interrupts are on.
  */
 static void flush_sharers(struct cohort_table *ct, unsigned long start,
 			  unsigned long end)
@@ -36,9 +55,12 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 					   PAGE_SHIFT, false);
 		return;
 	}
+	if (ct->users > COHORT_FLUSH_USERS) {
+		flush_tlb_all();
+		return;
+	}
 	batch = get_cpu_ptr(&flush_batch);
-	list_for_each_entry(sharer, &ct->sharers, in_table)
-		arch_cohort_add_flush(batch, cohort_user(ct, sharer));
+	add_users(batch, ct);
 	arch_tlbbatch_flush(batch);
 	put_cpu_ptr(&flush_batch);
 }
@@ -65,12 +87,43 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 	spin_unlock(&ct->upper_lock);
 }
 
-pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
-			    unsigned long addr, pte_t *ptep)
+/*
+ * Add all users to the caller's batch. Until it has flushed, a user may reach the
+ * page by its TLB though the entry is clear, so T remembers it, as mm->
+ * tlb_flush_batched does for an ordinary table: who next zaps entries of T, or takes
+ * T back, flushes first. Whoever leaves T flushes all of it anyway.
+ */
+static void defer_flush(struct cohort_table *ct, pte_t pte)
 {
+	struct tlbflush_unmap_batch *ubc = &current->tlb_ubc;
+
+	if (ct->users > COHORT_FLUSH_USERS)
+		ubc->cohort_all = true;
+	else
+		add_users(&ubc->arch, ct);
+	ubc->flush_required = true;
+	if (pte_dirty(pte))
+		ubc->writable = true;
+	ct->deferred = true;
+}
+
+pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
+			    unsigned long addr, pte_t *ptep, bool batch)
+{
+	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	pte_t pte = ptep_get_and_clear(mm, addr, ptep);
 
-	if (pte_present(pte))
+	if (!pte_accessible(mm, pte))
+		return pte;
+	if (batch && !ct->is_upper)
+		defer_flush(ct, pte);
+	else
 		__cohort_flush(pmd, addr, addr + PAGE_SIZE);
 	return pte;
+}
+
+void cohort_do_flush_deferred(struct tlbflush_unmap_batch *ubc)
+{
+	ubc->cohort_all = false;
+	flush_tlb_all();
 }

@@ -23,6 +23,8 @@
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
  * @counted: @counts are exact
+ * @deferred: a batch of reclaim or migration has cleared entries, and may not have
+ *	      flushed yet
  * @copied: a user has copied the table, so none of its pages is exclusive
  * @scanned: the user through which KSM scans the table, NULL if not scanned yet
  * @sharers: a &struct cohort_sharer per user
@@ -38,6 +40,7 @@ struct cohort_table {
 	bool is_upper;
 	bool counted;
 	bool copied;
+	bool deferred;
 	spinlock_t upper_lock; /* last-level tables use @pt's */
 	struct mm_struct *owner;
 	struct mm_struct *scanned;

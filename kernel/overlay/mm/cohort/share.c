@@ -294,16 +294,6 @@ static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	atomic_long_add(nr, &dst_mm->cohort.borrowed);
 	atomic_long_add(s->rss, &dst_mm->cohort.rss);
 	atomic_long_add(s->swap, &dst_mm->cohort.swap);
-	/*
-	 * Invariant 7: swapoff finds every user of a table with swap entries.
-	 * A swap entry added later lists the child itself (cohort_list_sharers()).
-	 */
-	if (nr && !list_empty(&src_mm->mmlist) && list_empty(&dst_mm->mmlist)) {
-		spin_lock(&mmlist_lock);
-		if (list_empty(&dst_mm->mmlist))
-			list_add(&dst_mm->mmlist, &init_mm.mmlist);
-		spin_unlock(&mmlist_lock);
-	}
 	count_vm_events(COHORT_PTP_SHARED, nr);
 	return nr;
 }
