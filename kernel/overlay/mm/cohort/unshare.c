@@ -278,6 +278,23 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	__cohort_leave(ct, l->sharer);
 }
 
+/*
+ * A table for a copy. Giving memory back must not need any (invariant 13): then the
+ * table may exceed the limit of the memory cgroup, which has freed what it could,
+ * but nobody is killed for it. On a stock kernel the process has had such a table
+ * since fork.
+ */
+static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
+{
+	pgtable_t table;
+
+	if (cause != COHORT_UNMAP)
+		return pte_alloc_one(mm);
+	table = __pte_alloc_one(mm, GFP_PGTABLE_USER | __GFP_HIGH |
+				    __GFP_NORETRY | __GFP_NOWARN);
+	return table ?: __pte_alloc_one(mm, GFP_PGTABLE_USER | __GFP_NOFAIL);
+}
+
 /**
  * cohort_unshare() - give a process its own copy of the table under an entry
  * @mm: the process; its mmap_lock or the lock of a region is held
@@ -305,7 +322,7 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		}
 		if (!new) {
 			cohort_unlock(&l);
-			new = pte_alloc_one(mm);
+			new = alloc_copy(mm, cause);
 			if (!new)
 				return -ENOMEM;
 			continue;
