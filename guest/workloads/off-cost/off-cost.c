@@ -14,11 +14,19 @@
  * With --orders a region has had a page size of its own before, so that the kernel
  * looks for those of all others from then on.
  *
+ *   off-cost --member [--zygote] --tables N | --shared SIZE [...]
+ *
+ * measures a child of a process that has touched a page in each of N tables (2 MB
+ * each), or that maps so much shared memory, which covers PMD tables: what members of
+ * a cohort pay for calls that have nothing to do with what they share. The same
+ * program without --zygote is what they are compared with.
+ *
  *   off-cost --ksmd
  *
  * lets KSM scan pages of which no two are equal, and tells what ksmd spends on one.
  *
- * Metrics: OPERATION-small and OPERATION-large, a round each; ksmd-page.
+ * Metrics: OPERATION-small and OPERATION-large, or OPERATION-member, a round each;
+ * ksmd-page.
  */
 #include "../lib/process.h"
 #include <dirent.h>
@@ -248,6 +256,26 @@ static uint64_t op_brk(struct context *c)
 	return t;
 }
 
+/* Reads what /proc says of each region. */
+static uint64_t op_smaps(struct context *c)
+{
+	static char text[KB(64)];
+	uint64_t t = ticks();
+	ssize_t n;
+	int fd;
+
+	(void)c;
+	fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die_errno("/proc/self/smaps");
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		;
+	close(fd);
+	if (n < 0)
+		die_errno("/proc/self/smaps");
+	return ticks() - t;
+}
+
 static const struct {
 	const char *name;
 	uint64_t (*run)(struct context *c);
@@ -266,6 +294,7 @@ static const struct {
 	{ "madvise", op_madvise },
 	{ "mremap", op_mremap },
 	{ "brk", op_brk },
+	{ "smaps", op_smaps },
 };
 
 static void run_all(struct context *c, uint64_t *took, int rounds, const char *only,
@@ -414,13 +443,56 @@ static void ask_for_an_order(void)
 	munmap(p, PAGE);
 }
 
+/* --- members ------------------------------------------------------------------ */
+
+#define TABLE	MB(2)
+
+/* What a member shares: private memory with a page in each table, or shared memory. */
+static void map_to_share(size_t tables, size_t shared)
+{
+	size_t size = tables ? tables * TABLE : shared;
+	int flags = tables ? MAP_PRIVATE : MAP_SHARED;
+	char *p;
+
+	if (!size)
+		return;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		 flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		die_errno("mmap");
+	if (madvise(p, size, MADV_NOHUGEPAGE) && errno != EINVAL)
+		die_errno("madvise(MADV_NOHUGEPAGE)");
+	for (size_t i = 0; i < size; i += TABLE)
+		*(volatile char *)(p + i) = 1;
+}
+
+/* The child measures; the parent lives on, so that what they share stays shared. */
+static void run_as_member(struct context *c, int rounds, const char *only)
+{
+	pid_t pid = bare_fork();
+
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		uint64_t *took;
+
+		/* The parent's notes are not inherited. */
+		took = scratch_map(sizeof(*took) * MAX_ROUNDS);
+		run_all(c, took, rounds, only, "member");
+		fflush(stdout);
+		bare_exit(0);
+	}
+	bare_wait(pid);
+}
+
 int main(int argc, char **argv)
 {
 	struct context c = { .file_size = BATCH * PAGE };
 	size_t touched = MB(64);
 	int rounds = 60, regions = 300;
 	const char *only = NULL;
-	bool orders = false;
+	bool orders = false, member = false, zygote = false;
+	size_t tables = 0, shared = 0;
 	uint64_t *took;
 	char *p;
 
@@ -441,6 +513,14 @@ int main(int argc, char **argv)
 			only = argv[++i];
 		else if (!strcmp(argv[i], "--orders"))
 			orders = true;
+		else if (!strcmp(argv[i], "--member"))
+			member = true;
+		else if (!strcmp(argv[i], "--zygote"))
+			zygote = true;
+		else if (!strcmp(argv[i], "--tables") && more)
+			tables = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--shared") && more)
+			shared = parse_size(argv[++i]);
 		else
 			die("off-cost: what is %s?", argv[i]);
 	}
@@ -460,7 +540,15 @@ int main(int argc, char **argv)
 	memset(p, 1, c.file_size);
 	munmap(p, c.file_size);
 	took = scratch_map(sizeof(*took) * MAX_ROUNDS);
+	if (zygote)
+		become_zygote(0);
+	if (member)
+		map_to_share(tables, shared);
 	take_processor();
+	if (member) {
+		run_as_member(&c, rounds, only);
+		return 0;
+	}
 
 	run_all(&c, took, rounds, only, "small");
 

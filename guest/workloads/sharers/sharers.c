@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the number of a table's users does to the cost of using it: one parent with
+ * some touched memory, and more and more children that map it and sleep.
+ *
+ *   sharers [--zygote] [--memory 64m] [--users 2,10,100,...] [--rounds N] [--reclaim]
+ *
+ * At each number of users a child more is forked, N times, and leaves again. Measured
+ * are its fork, its first store to a page of the memory, a read of its
+ * /proc/self/stat, and its end. With --reclaim the memory is a file's, mapped
+ * privately, and the parent's memory cgroup is asked to give pages back: the
+ * instructions of one page.
+ *
+ * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
+ * reclaim-U.
+ */
+#include "../lib/process.h"
+
+#include <sys/stat.h>
+
+#define MAX_STEPS 16
+#define MAX_ROUNDS 100
+#define TABLE MB(2)
+
+#define CGROUP "/sys/fs/cgroup/sharers"
+
+/* What a child reports. */
+struct report {
+	uint64_t store[MAX_ROUNDS], stat[MAX_ROUNDS];
+};
+
+static struct report *report;
+static char *memory;
+static size_t size = MB(64);
+
+static uint64_t read_stat(void)
+{
+	char text[1024];
+	uint64_t t = ticks();
+	int fd = open("/proc/self/stat", O_RDONLY);
+
+	if (fd < 0 || read(fd, text, sizeof(text)) <= 0)
+		bare_exit(2);
+	close(fd);
+	return ticks() - t;
+}
+
+/* A user that comes, does a little and goes. */
+static void one_round(int i, int users, bool print)
+{
+	uint64_t fork, exit = ticks();
+	char name[32];
+	pid_t pid = bare_fork();
+
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		char *p = memory + i % (size / TABLE) * TABLE;
+		uint64_t t = ticks();
+
+		*(volatile char *)p = 2;
+		report->store[i] = ticks() - t;
+		report->stat[i] = read_stat();
+		bare_exit(0);
+	}
+	/* The child runs when the parent waits: take_processor(). */
+	fork = ticks() - exit;
+	exit = ticks();
+	bare_wait(pid);
+	exit = ticks() - exit;
+	if (!print)
+		return;
+	snprintf(name, sizeof(name), "fork-%d", users);
+	metric(name, fork, "instructions");
+	snprintf(name, sizeof(name), "store-%d", users);
+	metric(name, report->store[i], "instructions");
+	snprintf(name, sizeof(name), "stat-%d", users);
+	metric(name, report->stat[i], "instructions");
+	snprintf(name, sizeof(name), "exit-%d", users);
+	metric(name, exit - report->store[i] - report->stat[i], "instructions");
+}
+
+/* A user that stays. It has no signal handler: the parent ends it. */
+static pid_t sleeper(void)
+{
+	pid_t pid = bare_fork();
+
+	if (pid < 0)
+		die_errno("fork");
+	while (!pid)
+		pause();
+	return pid;
+}
+
+static void put(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		die_errno(path);
+	close(fd);
+}
+
+/* The pages of the memory that are mapped, and so can be reclaimed from its tables. */
+static size_t mapped_pages(void)
+{
+	size_t n = 0;
+	uint64_t entry[PAGE / 8];
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+
+	if (fd < 0)
+		die_errno("/proc/self/pagemap");
+	for (size_t at = 0; at < size / PAGE; at += ARRAY_SIZE(entry)) {
+		off_t from = ((uintptr_t)memory / PAGE + at) * 8;
+
+		if (pread(fd, entry, sizeof(entry), from) != sizeof(entry))
+			die_errno("/proc/self/pagemap");
+		for (size_t i = 0; i < ARRAY_SIZE(entry); i++)
+			n += entry[i] >> 63;
+	}
+	close(fd);
+	return n;
+}
+
+/*
+ * Ask the cgroup to give back a megabyte, and say what a page that left the tables
+ * cost. The pages are read again afterwards.
+ */
+static void reclaim(int users)
+{
+	size_t before = mapped_pages(), after;
+	char name[32];
+	uint64_t t;
+	int fd = open(CGROUP "/memory.reclaim", O_WRONLY);
+
+	if (fd < 0)
+		die_errno(CGROUP "/memory.reclaim");
+	t = ticks();
+	if (write(fd, "1M", 2) < 0 && errno != EAGAIN)
+		die_errno(CGROUP "/memory.reclaim");
+	t = ticks() - t;
+	close(fd);
+	after = mapped_pages();
+	if (after >= before)
+		die("sharers: no mapped page was reclaimed");
+	snprintf(name, sizeof(name), "reclaim-%d", users);
+	metric(name, t / (before - after), "instructions");
+	for (size_t i = 0; i < size; i += PAGE)
+		(void)*(volatile char *)(memory + i);
+}
+
+static int parse_users(int *users, char *list)
+{
+	int n = 0;
+
+	for (char *s = strtok(list, ","); s; s = strtok(NULL, ",")) {
+		if (n == MAX_STEPS)
+			die("sharers: at most %d numbers of users", MAX_STEPS);
+		users[n] = atoi(s);
+		if (users[n] < 2 || (n && users[n] <= users[n - 1]))
+			die("sharers: numbers of users begin at 2 and grow");
+		n++;
+	}
+	return n;
+}
+
+static void map_memory(bool file)
+{
+	int fd = -1;
+
+	if (file) {
+		fd = open("/sharers.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
+		if (fd < 0 || ftruncate(fd, size))
+			die_errno("/sharers.data");
+		for (size_t i = 0; i < size; i += PAGE)
+			if (pwrite(fd, &i, sizeof(i), i) != sizeof(i))
+				die_errno("/sharers.data");
+		fsync(fd);
+	}
+	/* At a whole table, so that the number of tables is what it says. */
+	memory = mmap((void *)0x200000000000, size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_FIXED_NOREPLACE | (file ? 0 : MAP_ANONYMOUS), fd, 0);
+	if (memory == MAP_FAILED || (madvise(memory, size, MADV_NOHUGEPAGE) && errno != EINVAL))
+		die_errno("mmap");
+	for (size_t i = 0; i < size; i += PAGE) {
+		if (file)
+			(void)*(volatile char *)(memory + i);
+		else
+			*(volatile char *)(memory + i) = 1;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char list[] = "2,10,100,1000,10000";
+	int users[MAX_STEPS], steps, now = 1, rounds = 20;
+	bool zygote = false, file = false;
+	pid_t *child;
+
+	steps = parse_users(users, list);
+	for (int i = 1; i < argc; i++) {
+		bool more = i + 1 < argc;
+
+		if (!strcmp(argv[i], "--zygote"))
+			zygote = true;
+		else if (!strcmp(argv[i], "--reclaim"))
+			file = true;
+		else if (!strcmp(argv[i], "--memory") && more)
+			size = parse_size(argv[++i]);
+		else if (!strcmp(argv[i], "--rounds") && more)
+			rounds = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--users") && more)
+			steps = parse_users(users, strdup(argv[++i]));
+		else
+			die("sharers: what is %s?", argv[i]);
+	}
+	if (rounds < 1 || rounds > MAX_ROUNDS || size % TABLE || !size || !steps)
+		die("sharers: 1 to %d rounds, memory in steps of 2 MB", MAX_ROUNDS);
+
+	fixed_layout(argv);
+	if (file) {
+		/* Its own pages alone are asked for. */
+		if (mkdir(CGROUP, 0755) && errno != EEXIST)
+			die_errno(CGROUP);
+		put(CGROUP "/cgroup.procs", "0");
+	}
+	map_memory(file);
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (report == MAP_FAILED)
+		die_errno("mmap");
+	memset(report, 0, sizeof(*report));
+	child = scratch_map(sizeof(*child) * users[steps - 1]);
+	if (zygote)
+		become_zygote(0);
+	take_processor();
+
+	for (int k = 0; k < steps; k++) {
+		/* The child that comes and goes is one of the users. */
+		while (now < users[k] - 1)
+			child[now++] = sleeper();
+		/* Two unreported rounds warm the allocators' lists. */
+		one_round(0, users[k], false);
+		one_round(0, users[k], false);
+		for (int i = 0; i < rounds && !file; i++)
+			one_round(i, users[k], true);
+		if (file)
+			reclaim(users[k]);
+		fflush(stdout);
+	}
+	while (--now)
+		kill(child[now], SIGKILL);
+	return 0;
+}
