@@ -21,7 +21,7 @@
  * likely to have run everywhere, and to visit 10,000 under T's lock would take too
  * long (invariant 13): flush every processor instead.
  */
-#define COHORT_FLUSH_USERS	64
+#define COHORT_FLUSH_USERS	128
 
 /* Too large for the stack. Used under T's lock, so without preemption. */
 static DEFINE_PER_CPU(struct arch_tlbflush_unmap_batch, flush_batch);
