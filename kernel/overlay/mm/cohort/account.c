@@ -68,6 +68,7 @@ void __cohort_count(struct cohort_table *ct)
 	if (ct->counted)
 		return;
 	cohort_count_ptes(cohort_ptes(ct), counts);
+	ct->estimated = false;
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], counts[i]);
 	/* Pairs with the load in look(): the counts before the word for it. */
@@ -123,6 +124,20 @@ void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
 			&cohort->swap);
 	atomic_long_add(borrowed - atomic_long_xchg(&us->borrowed, borrowed),
 			&cohort->borrowed);
+}
+
+/* Let a process's sum have so much more, or less, of a PMD table. */
+void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
+		     long borrowed)
+{
+	struct cohort_mm *cohort = &us->mm->cohort;
+
+	atomic_long_add(rss, &us->rss);
+	atomic_long_add(swap, &us->swap);
+	atomic_long_add(borrowed, &us->borrowed);
+	atomic_long_add(rss, &cohort->rss);
+	atomic_long_add(swap, &cohort->swap);
+	atomic_long_add(borrowed, &cohort->borrowed);
 }
 
 /**
@@ -190,6 +205,8 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 		return mm;
 	run = xa_load(&uses->runs, ct->addr >> COHORT_RUN_SHIFT);
 	i = cohort_run_index(ct->addr);
+	if (cohort_resident(ct) < run->rss[i])
+		update_hiwater_rss(mm);
 	__set_seen(run, i, min(run->rss[i] + nr, cohort_resident(ct)),
 		   run->swap[i]);
 	return ct->owner;
@@ -261,7 +278,9 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 			spin_unlock(ptlock_ptr(ct->pt));
 			return;
 		}
-		update_hiwater_rss(run->mm);
+		/* An estimate leaves no mark that stays. */
+		if (!ct->estimated)
+			update_hiwater_rss(run->mm);
 		__cohort_count(ct);
 		__cohort_see(ct, sharer);
 		owned = ct->owner == run->mm;

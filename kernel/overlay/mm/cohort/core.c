@@ -122,7 +122,7 @@ struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 
 	if (uses)
 		return uses;
-	uses = kmalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
+	uses = kzalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
 	if (!uses)
 		return NULL;
 	xa_init_flags(&uses->runs, XA_FLAGS_ACCOUNT);
@@ -307,21 +307,25 @@ void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer)
 	WRITE_ONCE(sharer->table, NULL);
 }
 
-/*
- * Let swapoff find the swap entries of a table that @heir gets from @mm. It finds them
- * through the owner alone, so that a swap entry costs no walk of all users (invariant
- * 13): reclaim lists the owner, as on a stock kernel, and an owner that leaves
- * lists the next, behind itself, where a swapoff that walks the list now comes next.
+/**
+ * cohort_list_for_swapoff() - let swapoff find a process's swap entries
+ * @mm: the process, which gets entries of a table that it has shared
+ * @behind: the owner of the table until now
+ *
+ * swapoff finds the entries of a shared table through its owner alone, so that a swap
+ * entry costs no walk of all users (invariant 13). Reclaim lists the owner, as on a
+ * stock kernel. An owner that leaves lists the next, and whoever copies the table lists
+ * itself: behind the owner, where a swapoff that walks the list now comes next.
  */
-static void list_for_swapoff(struct mm_struct *heir, struct mm_struct *mm)
+void cohort_list_for_swapoff(struct mm_struct *mm, struct mm_struct *behind)
 {
 #ifdef CONFIG_SWAP
-	if (!list_empty(&heir->mmlist))
+	if (!list_empty(&mm->mmlist))
 		return;
 	spin_lock(&mmlist_lock);
-	if (list_empty(&heir->mmlist))
-		list_add(&heir->mmlist, list_empty(&mm->mmlist) ?
-			 &init_mm.mmlist : &mm->mmlist);
+	if (list_empty(&mm->mmlist))
+		list_add(&mm->mmlist, list_empty(&behind->mmlist) ?
+			 &init_mm.mmlist : &behind->mmlist);
 	spin_unlock(&mmlist_lock);
 #endif
 }
@@ -336,6 +340,8 @@ static void hand_over(struct cohort_table *ct)
 	next = list_first_entry(&ct->sharers, struct cohort_sharer, in_table);
 	heir = cohort_run_of(next)->mm;
 	__cohort_count(ct);
+	/* What the heir has seen may be more than there is now. */
+	update_hiwater_rss(heir);
 	__cohort_unsee(ct, next);
 	for (i = 0; i < NR_MM_COUNTERS; i++) {
 		if (!ct->counts[i])
@@ -346,7 +352,7 @@ static void hand_over(struct cohort_table *ct)
 	mm_dec_nr_ptes(mm);
 	mm_inc_nr_ptes(heir);
 	if (ct->counts[MM_SWAPENTS])
-		list_for_swapoff(heir, mm);
+		cohort_list_for_swapoff(heir, mm);
 	ct->owner = heir;
 }
 
@@ -592,6 +598,7 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	unsigned long base = (addr - 1) & PMD_MASK;
 	int i;
 
+	update_hiwater_rss(ct->owner);
 	for (i = 0; i < NR_MM_COUNTERS; i++) {
 		if (!rss[i])
 			continue;
@@ -599,12 +606,10 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		if (ct->counted)
 			WRITE_ONCE(ct->counts[i], ct->counts[i] + rss[i]);
 	}
-	if (ct->deferred) {
-		__cohort_flush(pmd, base, base + PMD_SIZE);
-		ct->deferred = false;
-	} else if (tlb->end > base) {
+	if (READ_ONCE(ct->deferred))
+		__cohort_flush_deferred(ct);
+	else if (tlb->end > base)
 		__cohort_flush(pmd, max(tlb->start, base), addr);
-	}
 }
 
 /**

@@ -97,14 +97,37 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 {
 	struct tlbflush_unmap_batch *ubc = &current->tlb_ubc;
 
+	if (ct->is_upper) {
+		/* As in __cohort_flush(). */
+		smp_mb();
+		spin_lock(&ct->upper_lock);
+	}
 	if (ct->users > COHORT_FLUSH_USERS)
 		ubc->cohort_all = true;
-	else
+	else if (!ubc->cohort_all)
 		add_users(&ubc->arch, ct);
+	WRITE_ONCE(ct->deferred, true);
+	if (ct->is_upper)
+		spin_unlock(&ct->upper_lock);
 	ubc->flush_required = true;
 	if (pte_dirty(pte))
 		ubc->writable = true;
-	ct->deferred = true;
+}
+
+/*
+ * Do at once for all users what a batch may not have done yet. The lock of a table
+ * whose entry was cleared is held: of a PMD table any in it, and what a batch clears in
+ * another meanwhile sets the word again.
+ */
+void __cohort_flush_deferred(struct cohort_table *ct)
+{
+	if (ct->is_upper)
+		spin_lock(&ct->upper_lock);
+	WRITE_ONCE(ct->deferred, false);
+	flush_sharers(ct, ct->addr,
+		      ct->addr + (ct->is_upper ? PUD_SIZE : PMD_SIZE));
+	if (ct->is_upper)
+		spin_unlock(&ct->upper_lock);
 }
 
 pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
@@ -115,7 +138,7 @@ pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
 
 	if (!pte_accessible(mm, pte))
 		return pte;
-	if (batch && !ct->is_upper)
+	if (batch)
 		defer_flush(ct, pte);
 	else
 		__cohort_flush(pmd, addr, addr + PAGE_SIZE);

@@ -23,8 +23,9 @@
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
  * @counted: @counts are exact
+ * @estimated: @counts are those of a neighbour, nobody has counted yet
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
- *	      flushed yet
+ *	      flushed yet; of a PMD table under @upper_lock
  * @copied: a user has copied the table, so none of its pages is exclusive
  * @scanned: the user through which KSM scans the table, NULL if not scanned yet
  * @sharers: a &struct cohort_sharer per user
@@ -40,6 +41,7 @@ struct cohort_table {
 	bool is_upper;
 	bool counted;
 	bool copied;
+	bool estimated;
 	bool deferred;
 	spinlock_t upper_lock; /* last-level tables use @pt's */
 	struct mm_struct *owner;
@@ -112,10 +114,12 @@ struct cohort_upper_sharer {
  * struct cohort_uses - all shared tables that a process uses
  * @runs: a &struct cohort_run per aligned 64 MB
  * @uppers: a &struct cohort_upper_sharer per gigabyte
+ * @forced: tables that it got beyond the limit of its memory cgroup
  */
 struct cohort_uses {
 	struct xarray runs;
 	struct xarray uppers;
+	unsigned int forced;
 };
 
 enum cohort_mode {
@@ -153,6 +157,8 @@ void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer);
 void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
 		      long borrowed);
+void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
+		     long borrowed);
 void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
@@ -265,6 +271,8 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush);
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end);
 void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);
+void __cohort_flush_deferred(struct cohort_table *ct);
+void cohort_list_for_swapoff(struct mm_struct *mm, struct mm_struct *behind);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 
 #ifdef CONFIG_KSM

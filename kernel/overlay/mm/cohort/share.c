@@ -101,7 +101,8 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
  * @sampled: how many tables of the run have been counted
- * @counts: what the last of them maps
+ * @most: resident pages in the fuller of them
+ * @counts: all that it maps
  * @src: the parent's record of the tables that are shared next
  * @dst: the child's
  * @rss: what the child sees in the tables of this round: resident pages
@@ -114,6 +115,7 @@ struct share {
 	bool cow;
 	bool pinned;
 	unsigned int sampled;
+	unsigned long most;
 	unsigned long counts[NR_MM_COUNTERS];
 	struct cohort_run *src;
 	struct cohort_run *dst;
@@ -162,19 +164,22 @@ static void drop_pool(struct share *s)
 
 /*
  * What a table maps is counted when somebody first asks, as fork has no time for it
- * (invariant 7). The OOM killer must not wait, so until then an estimate stands in:
- * a table is taken to be as full as the second in its run, which is counted now, as
- * is the first.
+ * (invariant 7). The OOM killer must not wait, so until then an estimate stands in: two
+ * tables of a run are counted now, and the others are taken to be as full as the fuller.
  */
 static void estimate(struct share *s, struct cohort_table *ct)
 {
 	if (s->sampled == 2) {
 		memcpy(ct->counts, s->counts, sizeof(s->counts));
+		ct->estimated = true;
 		return;
 	}
-	s->sampled++;
 	__cohort_count(ct);
-	memcpy(s->counts, ct->counts, sizeof(s->counts));
+	/* The fuller of the two: better too much than in the process's favour. */
+	if (!s->sampled++ || cohort_resident(ct) >= s->most) {
+		s->most = cohort_resident(ct);
+		memcpy(s->counts, ct->counts, sizeof(s->counts));
+	}
 }
 
 /*

@@ -271,28 +271,40 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	 */
 	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
 
+	/* Invariant 7: the copied swap entries are this process's now. */
+	if (c->counts[MM_SWAPENTS])
+		cohort_list_for_swapoff(mm, ct->owner);
+	__cohort_leave(ct, l->sharer);
 	mm_inc_nr_ptes(mm);
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		if (c->counts[i])
 			add_mm_counter(mm, i, c->counts[i]);
-	__cohort_leave(ct, l->sharer);
 }
 
+/* So many tables may exceed the limit of a memory cgroup for each process. */
+#define COHORT_FORCED_MAX	32
+
 /*
- * A table for a copy. Giving memory back must not need any (invariant 13): then the
- * table may exceed the limit of the memory cgroup, which has freed what it could,
- * but nobody is killed for it. On a stock kernel the process has had such a table
- * since fork.
+ * A table for a copy. Giving memory back must not need any (invariant 13): if the memory
+ * cgroup is at its limit and can free nothing, the table exceeds the limit and nobody is
+ * killed for it. On a stock kernel the process has had such a table since fork. A few
+ * for each process, as an overdraft without end would be a gain (invariant 14).
  */
 static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
 {
-	pgtable_t table;
+	gfp_t gfp = GFP_PGTABLE_USER | __GFP_NORETRY | __GFP_NOWARN;
+	struct cohort_uses *uses = mm->cohort.uses;
+	pgtable_t table = NULL;
 
-	if (cause != COHORT_UNMAP)
-		return pte_alloc_one(mm);
-	table = __pte_alloc_one(mm, GFP_PGTABLE_USER | __GFP_HIGH |
-				    __GFP_NORETRY | __GFP_NOWARN);
-	return table ?: __pte_alloc_one(mm, GFP_PGTABLE_USER | __GFP_NOFAIL);
+	if (cause == COHORT_UNMAP) {
+		table = __pte_alloc_one(mm, gfp);
+		if (!table && READ_ONCE(uses->forced) < COHORT_FORCED_MAX) {
+			/* Two threads may both find room for the last. */
+			WRITE_ONCE(uses->forced, uses->forced + 1);
+			table = __pte_alloc_one(mm, gfp | __GFP_HIGH);
+		}
+	}
+	return table ?: pte_alloc_one(mm);
 }
 
 /**

@@ -153,17 +153,20 @@ static void move_counts(struct mm_struct *from, struct mm_struct *to,
 
 /*
  * Make @upper the record and the account of the last-level tables in a PMD table,
- * or give them back to @mm. One table at a time: each is consistent by itself.
+ * or give them back to the process of @us, which borrows them in between. One table at
+ * a time: each is consistent by itself.
  */
-static void claim_tables(struct cohort_table *upper, struct mm_struct *mm,
-			 pmd_t *pmd, bool claim)
+static void claim_tables(struct cohort_table *upper,
+			 struct cohort_upper_sharer *us, pmd_t *pmd, bool claim)
 {
+	struct mm_struct *mm = us->mm;
 	int i;
 
 	for (i = 0; i < PTRS_PER_PMD; i++, pmd++) {
 		unsigned long counts[NR_MM_COUNTERS] = {};
 		spinlock_t *pml, *ptl;
 		struct ptdesc *pt;
+		long rss, swap;
 
 		if (pmd_none(pmdp_get_lockless(pmd)))
 			continue;
@@ -173,13 +176,18 @@ static void claim_tables(struct cohort_table *upper, struct mm_struct *mm,
 			ptl = ptlock_ptr(pt);
 			spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
 			cohort_count_ptes(ptdesc_address(pt), counts);
+			rss = counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
+			      counts[MM_SHMEMPAGES];
+			swap = counts[MM_SWAPENTS];
 			if (claim) {
 				cohort_mark_table(pt, upper);
 				arch_pmd_set_cohort_upper(pmd);
 				move_counts(mm, upper->owner, counts);
 				mm_dec_nr_ptes(mm);
 				mm_inc_nr_ptes(upper->owner);
+				cohort_see_more(us, rss, swap, 1);
 			} else {
+				cohort_see_more(us, -rss, -swap, -1);
 				pt->pt_cohort = NULL;
 				arch_pmd_clear_cohort_upper(pmd);
 				move_counts(upper->owner, mm, counts);
@@ -304,7 +312,7 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	pml = pmd_lock(mm, pmd);
 	cohort_mark_table(pt, upper);
 	spin_unlock(pml);
-	claim_tables(upper, mm, pmd, true);
+	claim_tables(upper, us, pmd, true);
 	/* The parent borrows from now on what it was charged for. */
 	see_account(us);
 	return upper;
@@ -395,7 +403,7 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	 * does not run.
 	 */
 	tlb_remove_table_sync_one();
-	claim_tables(upper, mm, pmd, false);
+	claim_tables(upper, us, pmd, false);
 	pml = pmd_lock(mm, pmd);
 	upper->pt->pt_cohort = NULL;
 	spin_unlock(pml);
@@ -404,6 +412,9 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 
 	spin_lock(&upper->upper_lock);
 	trace_cohort_adopt(mm, upper->addr);
+	if (upper->deferred)
+		flush_tlb_mm_range(mm, upper->addr, upper->addr + PUD_SIZE,
+				   PAGE_SHIFT, false);
 	__cohort_unsee(upper, &us->sharer);
 	__cohort_unlink(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
