@@ -487,6 +487,60 @@ static void test_stale_file(long arg)
 }
 
 /*
+ * The same where reclaim takes the page, which flushes in batches, and a write to the
+ * file puts a new page in its place. A reader's translation stays in use meanwhile: it
+ * does not mark the entry as young again, so reclaim takes the page at its second visit.
+ */
+static void test_stale_reclaim(long users)
+{
+	int readers, gone = 0;
+	pid_t sleeper[200];
+	double end;
+	__u64 n;
+
+	need_cpus(2);
+	if (nr_cpus > 4)
+		nr_cpus = 4;
+	readers = nr_cpus - 1;
+	need_cgroup();
+	need_peers(readers + 1);
+	map_memory(SHARED_DISK, LOWER);
+	become_zygote();
+	for (int who = 1; who <= readers + 1; who++)
+		spawn(who);
+	/* users that only map the memory */
+	for (int i = readers + 2; i < users; i++) {
+		sleeper[i] = fork();
+		must(sleeper[i] >= 0, "fork: %s", strerror(errno));
+		while (!sleeper[i])
+			pause();
+	}
+	run_on(0, 0);
+	for (int who = 1; who <= readers; who++)
+		tell(who, read_on, who, 0);
+	end = now() + race_seconds;
+	for (n = 1; now() < end || n < 20; n++) {
+		__u64 new = MARK | n;
+
+		press();
+		gone += !(pagemap_entry(getpid(), page_at(0)) & PM_PRESENT);
+		must(pwrite(MEMORY.fd, &new, sizeof(new), 0) == sizeof(new), "pwrite: %s",
+		     strerror(errno));
+		__atomic_store_n(word(PLACED), (long)n, __ATOMIC_SEQ_CST);
+		sees(ask(readers + 1, finds, n, 0), "a process finds an old page");
+		/* reclaim takes clean pages only */
+		must_call(fsync(MEMORY.fd));
+	}
+	*word(STOP) = 1;
+	for (int who = 1; who <= readers; who++)
+		answer(who);
+	for (int i = readers + 2; i < users; i++)
+		kill(sleeper[i], SIGKILL);
+	note("%llu pages, of which reclaim took %d", (unsigned long long)n - 1, gone);
+	must(gone, "reclaim has taken no page");
+}
+
+/*
  * A process with several threads leaves or unshares: no thread may use an old
  * translation of the shared table after the call or fault.
  */
@@ -586,6 +640,10 @@ static const struct test_case cases[] = {
 	  FILES | KIND(SHARED_FILE), KIND(MEMFD), .guards = INVARIANT(4) },
 	{ "No reader of a shared PMD table has a page that the file has lost", test_stale_file,
 	  UPPER, FILES, KIND(MEMFD), .guards = INVARIANT(4) },
+	{ "No reader has a page that reclaim has taken from a few users", test_stale_reclaim, 6,
+	  .guards = INVARIANT(4) },
+	{ "No reader has a page that reclaim has taken from 150 users", test_stale_reclaim, 150,
+	  .guards = INVARIANT(4) | INVARIANT(13) },
 	{ "No thread has a page that its process has left or copied", test_stale_threads, 1,
 	  .guards = INVARIANT(4) | INVARIANT(5) },
 };
