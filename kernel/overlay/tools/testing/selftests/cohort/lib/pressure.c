@@ -144,6 +144,12 @@ void press(void)
 		write_text(CGROUP "memory.reclaim", "64M");
 }
 
+void press_files(void)
+{
+	if (write_text(CGROUP "memory.reclaim", "64M swappiness=0") == -EINVAL)
+		write_text(CGROUP "memory.reclaim", "64M");
+}
+
 bool swap_off(void)
 {
 	return !world->swap[0] || !swapoff(world->swap) || errno == EINVAL;

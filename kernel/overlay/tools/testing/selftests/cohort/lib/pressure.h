@@ -13,6 +13,7 @@ void need_swap(void);		/* or skip the case */
 /* press() can reclaim what this process touches from here on */
 void need_cgroup(void);
 void press(void);
+void press_files(void);		/* as press(), but pages of files first */
 
 void begin_pressure(void);	/* run_cases() calls both */
 void end_pressure(void);
