@@ -14,18 +14,25 @@
 vm_fault_t cohort_fault(struct vm_fault *vmf);
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
 bool cohort_gup_fast(unsigned int flags);
-bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
-			unsigned int nr);
 bool cohort_do_install(pmd_t *pmd, pgtable_t *pte);
 bool cohort_do_pmd_shared(pmd_t *pmd);
 
-/* Takes pointers, because it is called per page: loads nothing before the branch. */
+/**
+ * cohort_maps_old() - whether pages beside the faulting one are mapped old
+ * @vma: a region of an address space that may have shared tables, or will
+ * @vmf: the fault
+ * @addr: the first page to be mapped
+ * @nr: how many
+ *
+ * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
+ * Called per page, so it loads nothing before the branch.
+ */
 static inline bool cohort_maps_old(struct vm_area_struct *vma,
 				   struct vm_fault *vmf, unsigned long addr,
 				   unsigned int nr)
 {
-	return cohort_active() && cohort_member(vma->vm_mm) &&
-	       cohort_do_maps_old(vmf, addr, nr);
+	return cohort_active() && !in_range(vmf->address, addr, nr * PAGE_SIZE) &&
+	       cohort_member(vma->vm_mm);
 }
 
 /* Put a new table into an empty entry; false if the PMD table is @mm's own. */

@@ -70,20 +70,6 @@ vm_fault_t cohort_fault(struct vm_fault *vmf)
 }
 
 /**
- * cohort_do_maps_old() - whether pages beside the faulting one are mapped old
- * @vmf: the fault, in an address space that has shared tables, or will
- * @addr: the first page to be mapped
- * @nr: how many
- *
- * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
- */
-bool cohort_do_maps_old(struct vm_fault *vmf, unsigned long addr,
-			unsigned int nr)
-{
-	return !in_range(vmf->address, addr, nr * PAGE_SIZE);
-}
-
-/**
  * cohort_gup_check() - whether GUP may take a page through a shared table
  * @pmd: the entry, with the mark; the table's lock is held
  * @page: the page, or NULL for one without a struct page

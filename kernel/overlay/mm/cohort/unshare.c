@@ -397,6 +397,15 @@ static bool range_has_vma(struct mm_struct *mm, unsigned long start,
 	return start < end && find_vma_intersection(mm, start, end);
 }
 
+/* True if the table that maps @addr may be shared. Cheaper than to look for regions. */
+static bool maybe_shared(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned long next;
+	pmd_t *pmd = cohort_find_pmd(mm, addr, addr + 1, &next);
+
+	return pmd && pmd_cohort(pmdp_get_lockless(pmd));
+}
+
 int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
 {
@@ -407,13 +416,14 @@ int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 		__cohort_leave_range(mm, start, end);
 	/* The table of the first page, then that of the last if another. */
 	top = base + PMD_SIZE;
-	if (range_has_vma(mm, base, start) || range_has_vma(mm, end, top)) {
+	if (maybe_shared(mm, start) &&
+	    (range_has_vma(mm, base, start) || range_has_vma(mm, end, top))) {
 		err = cohort_do_unshare_tables(mm, start, min(end, top), cause);
 		if (err)
 			return err;
 	}
 	base = end & PMD_MASK;
-	if (base >= top && base < end &&
+	if (base >= top && base < end && maybe_shared(mm, base) &&
 	    range_has_vma(mm, end, base + PMD_SIZE))
 		return cohort_do_unshare_tables(mm, base, end, cause);
 	return 0;

@@ -486,9 +486,13 @@ static struct cohort_upper_sharer *find_upper(struct mm_struct *mm,
 					      unsigned long end)
 {
 	unsigned long index = start >> PUD_SHIFT;
+	unsigned long last = (end - 1) >> PUD_SHIFT;
+	struct xarray *uppers = &mm->cohort.uses->uppers;
 
-	return xa_find(&mm->cohort.uses->uppers, &index,
-		       (end - 1) >> PUD_SHIFT, XA_PRESENT);
+	/* Most ranges are small, and this is quicker. */
+	if (index == last)
+		return xa_load(uppers, index);
+	return xa_find(uppers, &index, last, XA_PRESENT);
 }
 
 /**
