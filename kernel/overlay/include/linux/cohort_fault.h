@@ -25,15 +25,13 @@ bool cohort_do_pmd_shared(pmd_t *pmd);
  * @nr: how many
  *
  * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
- * Called per page, so it loads nothing before the branch.
+ * Called per page, so it loads nothing before the branch. A macro, because this comes
+ * before struct vm_fault is known.
  */
-static inline bool cohort_maps_old(struct vm_area_struct *vma,
-				   struct vm_fault *vmf, unsigned long addr,
-				   unsigned int nr)
-{
-	return cohort_active() && !in_range(vmf->address, addr, nr * PAGE_SIZE) &&
-	       cohort_member(vma->vm_mm);
-}
+#define cohort_maps_old(vma, vmf, addr, nr)				\
+	(cohort_active() &&						\
+	 !in_range((vmf)->address, addr, (nr) * PAGE_SIZE) &&		\
+	 cohort_member((vma)->vm_mm))
 
 /* Put a new table into an empty entry; false if the PMD table is @mm's own. */
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,

@@ -175,6 +175,7 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
+	struct cohort_sharer *sharer;
 	struct cohort_run *run;
 	unsigned int i;
 
@@ -203,8 +204,9 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 		__cohort_count(ct);
 	if (ct->owner == mm)
 		return mm;
-	run = xa_load(&uses->runs, ct->addr >> COHORT_RUN_SHIFT);
-	i = cohort_run_index(ct->addr);
+	sharer = cohort_find_sharer(mm, ct->addr);
+	run = cohort_run_of(sharer);
+	i = sharer - run->sharers;
 	if (cohort_resident(ct) < run->rss[i])
 		update_hiwater_rss(mm);
 	__set_seen(run, i, min(run->rss[i] + nr, cohort_resident(ct)),
@@ -349,8 +351,10 @@ static void look_at_all(struct mm_struct *mm, struct look *l)
 		look_at_upper(us, l);
 		cond_resched_rcu();
 	}
-	xa_for_each(&uses->runs, index, run) {
-		for (i = 0; i < COHORT_RUN_TABLES; i++)
+	for (index = 0; (run = cohort_next_run(uses, &index)); index++) {
+		unsigned long used = READ_ONCE(run->used);
+
+		for_each_set_bit(i, &used, COHORT_RUN_TABLES)
 			look_at(run, i, l);
 		cond_resched_rcu();
 	}

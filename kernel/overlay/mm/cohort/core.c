@@ -46,7 +46,6 @@ enum cohort_mode cohort_mode __read_mostly = COHORT_OPTIN;
 enum cohort_copy cohort_copy __read_mostly = COHORT_COPY_REFERENCED;
 
 static struct kmem_cache *table_cache __ro_after_init;
-static struct kmem_cache *run_cache __ro_after_init;
 static atomic64_t next_id = ATOMIC64_INIT(0);
 
 u64 cohort_new_id(void)
@@ -111,77 +110,6 @@ void cohort_table_free(struct cohort_table *ct)
 }
 
 /**
- * cohort_uses_make() - give a process room for records of shared tables
- * @mm: the process; its mmap_lock is held for writing
- *
- * Return: the room, or NULL without memory.
- */
-struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
-{
-	struct cohort_uses *uses = mm->cohort.uses;
-
-	if (uses)
-		return uses;
-	uses = kzalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
-	if (!uses)
-		return NULL;
-	xa_init_flags(&uses->runs, XA_FLAGS_ACCOUNT);
-	xa_init_flags(&uses->uppers, XA_FLAGS_ACCOUNT);
-	smp_store_release(&mm->cohort.uses, uses);
-	return uses;
-}
-
-/**
- * cohort_run_make() - the record of a process's use of the tables of 64 MB
- * @mm: the process; its mmap_lock is held for writing
- * @addr: an address in the range
- *
- * Return: the record, made if there is none yet, or NULL without memory.
- */
-struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
-{
-	struct cohort_uses *uses = cohort_uses_make(mm);
-	unsigned long index = addr >> COHORT_RUN_SHIFT;
-	struct cohort_run *run;
-
-	if (!uses)
-		return NULL;
-	run = xa_load(&uses->runs, index);
-	if (run)
-		return run;
-	run = kmem_cache_zalloc(run_cache, GFP_KERNEL_ACCOUNT);
-	if (!run)
-		return NULL;
-	run->mm = mm;
-	if (xa_err(xa_store(&uses->runs, index, run, GFP_KERNEL_ACCOUNT))) {
-		kmem_cache_free(run_cache, run);
-		return NULL;
-	}
-	return run;
-}
-
-/* A process that has left all tables forgets its records. No thread runs on it. */
-static void free_uses(struct mm_struct *mm)
-{
-	struct cohort_uses *uses = mm->cohort.uses;
-	struct cohort_run *run;
-	unsigned long index;
-
-	VM_WARN_ON_ONCE_MM(atomic_read(&mm->cohort.nr_tables) ||
-			   atomic_long_read(&mm->cohort.rss) ||
-			   atomic_long_read(&mm->cohort.swap) ||
-			   atomic_long_read(&mm->cohort.borrowed), mm);
-	mm->cohort.uses = NULL;
-	xa_for_each(&uses->runs, index, run) {
-		kmem_cache_free(run_cache, run);
-		cond_resched();
-	}
-	xa_destroy(&uses->runs);
-	xa_destroy(&uses->uppers);
-	kfree(uses);
-}
-
-/**
  * cohort_mm_init() - prepare a new address space
  * @mm: made by fork (then a copy of its parent's) or by exec (then zeroed)
  *
@@ -202,17 +130,6 @@ void cohort_mm_init(struct mm_struct *mm)
 		mm->cohort.id = old->cohort.id;
 		mm->cohort.flags = old->cohort.flags;
 	}
-}
-
-/* The process's record for a last-level table; NULL if it has none. */
-static struct cohort_sharer *find_sharer(struct mm_struct *mm,
-					 unsigned long addr)
-{
-	struct cohort_uses *uses = mm->cohort.uses;
-	struct cohort_run *run;
-
-	run = uses ? xa_load(&uses->runs, addr >> COHORT_RUN_SHIFT) : NULL;
-	return run ? &run->sharers[cohort_run_index(addr)] : NULL;
 }
 
 /**
@@ -237,7 +154,7 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	l->ptl = ptlock_ptr(pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
 	l->ct = pt->pt_cohort;
-	l->sharer = find_sharer(mm, l->ct->addr);
+	l->sharer = cohort_find_sharer(mm, l->ct->addr);
 	VM_WARN_ON_ONCE_MM(!l->sharer || l->sharer->table != l->ct, mm);
 	/* Sparse cannot tell the two ways out apart: the caller holds both. */
 	__release(l->ptl);
@@ -305,6 +222,11 @@ void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer)
 	atomic_dec(&cohort_user(ct, sharer)->cohort.nr_tables);
 	list_del(&sharer->in_table);
 	WRITE_ONCE(sharer->table, NULL);
+	if (!ct->is_upper) {
+		struct cohort_run *run = cohort_run_of(sharer);
+
+		WRITE_ONCE(run->used, run->used & ~BIT(sharer - run->sharers));
+	}
 }
 
 /**
@@ -489,7 +411,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	bool loaded;
 
 	if (!mm_cohort(mm)) {
-		free_uses(mm);
+		cohort_uses_free(mm);
 		return;
 	}
 	/*
@@ -511,16 +433,16 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 		mmap_write_unlock(mm);
 	}
 
-	xa_for_each(&uses->runs, index, run) {
-		for (i = 0; i < COHORT_RUN_TABLES; i++) {
-			if (!run->sharers[i].table)
-				continue;
+	for (index = 0; (run = cohort_next_run(uses, &index)); index++) {
+		unsigned long used = run->used;
+
+		for_each_set_bit(i, &used, COHORT_RUN_TABLES) {
 			leave_at_exit(&run->sharers[i], loaded);
 			cond_resched();
 		}
 		cond_resched();
 	}
-	free_uses(mm);
+	cohort_uses_free(mm);
 }
 
 /**
@@ -692,12 +614,7 @@ __setup("cohort=", setup_cohort);
 static int __init cohort_init(void)
 {
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
-	/* A sharer leads to its run by the alignment: see cohort_run_of(). */
-	BUILD_BUG_ON(sizeof(struct cohort_run) > COHORT_RUN_BYTES);
-	BUILD_BUG_ON(COHORT_RUN_SHIFT > PUD_SHIFT);
-	run_cache = kmem_cache_create("cohort_run", sizeof(struct cohort_run),
-				      COHORT_RUN_BYTES,
-				      SLAB_PANIC | SLAB_ACCOUNT, NULL);
+	cohort_runs_init();
 
 	/* Xen PV pins each page table for one address space. */
 	if (cpu_feature_enabled(X86_FEATURE_XENPV))

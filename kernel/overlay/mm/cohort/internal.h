@@ -73,6 +73,7 @@ struct cohort_sharer {
  * struct cohort_run - a process's use of the tables of one aligned 64 MB
  * @mm: the process
  * @pmd: its entry for the first of the tables; valid while any of them is shared
+ * @used: a bit for each table that it uses, under the lock of its entries
  * @rss: of each table, resident pages that @mm->cohort.rss includes for it; under
  *	 the table's lock
  * @swap: the same for swap entries and @mm->cohort.swap
@@ -85,6 +86,7 @@ struct cohort_sharer {
 struct cohort_run {
 	struct mm_struct *mm;
 	pmd_t *pmd;
+	u32 used;
 	u16 rss[COHORT_RUN_TABLES];
 	u16 swap[COHORT_RUN_TABLES];
 	struct cohort_sharer sharers[COHORT_RUN_TABLES];
@@ -111,13 +113,30 @@ struct cohort_upper_sharer {
 };
 
 /**
+ * struct cohort_runs - a process's records in the order of addresses
+ * @rcu: for readers of an array that was replaced by a larger
+ * @nr: number of records
+ * @room: so many have room
+ * @at: the records, each with its address in steps of 64 MB
+ */
+struct cohort_runs {
+	struct rcu_head rcu;
+	unsigned int nr;
+	unsigned int room;
+	struct {
+		unsigned long index;
+		struct cohort_run *run;
+	} at[];
+};
+
+/**
  * struct cohort_uses - all shared tables that a process uses
- * @runs: a &struct cohort_run per aligned 64 MB
+ * @runs: a &struct cohort_run per aligned 64 MB; NULL if there is none
  * @uppers: a &struct cohort_upper_sharer per gigabyte
  * @forced: tables that it got beyond the limit of its memory cgroup
  */
 struct cohort_uses {
-	struct xarray runs;
+	struct cohort_runs __rcu *runs;
 	struct xarray uppers;
 	unsigned int forced;
 };
@@ -147,6 +166,12 @@ unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
 void cohort_table_free(struct cohort_table *ct);
 struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr);
+struct cohort_run *cohort_next_run(struct cohort_uses *uses,
+				   unsigned long *index);
+struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
+					 unsigned long addr);
+void cohort_uses_free(struct mm_struct *mm);
+void cohort_runs_init(void);
 
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,

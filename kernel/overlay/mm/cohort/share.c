@@ -206,6 +206,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	 */
 	arch_pmd_set_cohort(src_pmd, s->cow);
 	__cohort_join(ct, &s->src->sharers[cohort_run_index(base)]);
+	s->src->used |= BIT(cohort_run_index(base));
 	atomic_inc(&mm->cohort.nr_tables);
 }
 
@@ -248,6 +249,7 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	}
 	ct = pt->pt_cohort;
 	__cohort_join(ct, &s->dst->sharers[i]);
+	s->dst->used |= BIT(i);
 	s->dst->rss[i] = cohort_resident(ct);
 	s->dst->swap[i] = ct->counts[MM_SWAPENTS];
 	s->rss += s->dst->rss[i];
