@@ -45,13 +45,37 @@ void cohort_count_entry(pte_t pte, unsigned long *counts)
 		counts[mm_counter(pfn_swap_entry_folio(entry))]++;
 }
 
-/* Add all entries of a last-level table to @counts. */
-void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
+static void count_every(pte_t *ptep, int step, unsigned long *counts)
 {
 	int i;
 
-	for (i = 0; i < PTRS_PER_PTE; i++)
-		cohort_count_entry(ptep_get(ptep + i), counts);
+	for (i = 0; i < PTRS_PER_PTE; i += step) {
+		pte_t pte = ptep_get(ptep + i);
+
+		if (!pte_none(pte))
+			cohort_count_entry(pte, counts);
+	}
+}
+
+/* Add all entries of a last-level table to @counts. */
+void cohort_count_ptes(pte_t *ptep, unsigned long *counts)
+{
+	count_every(ptep, 1, counts);
+}
+
+/**
+ * cohort_estimate_ptes() - about what a last-level table maps
+ * @ptep: its first entry
+ * @counts: NR_MM_COUNTERS numbers of pages, set from every eighth entry
+ */
+void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts)
+{
+	int i;
+
+	memset(counts, 0, NR_MM_COUNTERS * sizeof(*counts));
+	count_every(ptep, 8, counts);
+	for (i = 0; i < NR_MM_COUNTERS; i++)
+		counts[i] *= 8;
 }
 
 /* Bring @ct->counts up to date. cohort_table_lock(@ct) is held. */

@@ -23,7 +23,7 @@
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
  * @counted: @counts are exact
- * @estimated: @counts are those of a neighbour, nobody has counted yet
+ * @estimated: @counts are an estimate, nobody has counted yet
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
  *	      flushed yet; of a PMD table under @upper_lock
  * @copied: a user has copied the table, so none of its pages is exclusive
@@ -186,6 +186,7 @@ void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
 		     long borrowed);
 void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
+void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
 			 unsigned int *owned, unsigned int *upper);
 void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);

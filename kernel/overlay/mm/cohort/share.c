@@ -100,9 +100,9 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @cf: the fork
  * @cow: a region in the range is private memory
  * @pinned: a page of the parent may be pinned
- * @sampled: how many tables of the run have been counted
+ * @sampled: of how many tables of the run entries were read
  * @most: resident pages in the fuller of them
- * @counts: all that it maps
+ * @counts: all that it maps, as estimated
  * @src: the parent's record of the tables that are shared next
  * @dst: the child's
  * @rss: what the child sees in the tables of this round: resident pages
@@ -164,18 +164,18 @@ static void drop_pool(struct share *s)
 
 /*
  * What a table maps is counted when somebody first asks, as fork has no time for it
- * (invariant 7). The OOM killer must not wait, so until then an estimate stands in: two
- * tables of a run are counted now, and the others are taken to be as full as the fuller.
+ * (invariant 7). The OOM killer must not wait, so until then an estimate stands in: some
+ * entries of two tables of a run are read, and the others are taken to be as full as
+ * the fuller of these: better too much than in the process's favour.
  */
 static void estimate(struct share *s, struct cohort_table *ct)
 {
+	ct->estimated = true;
 	if (s->sampled == 2) {
 		memcpy(ct->counts, s->counts, sizeof(s->counts));
-		ct->estimated = true;
 		return;
 	}
-	__cohort_count(ct);
-	/* The fuller of the two: better too much than in the process's favour. */
+	cohort_estimate_ptes(ptdesc_address(ct->pt), ct->counts);
 	if (!s->sampled++ || cohort_resident(ct) >= s->most) {
 		s->most = cohort_resident(ct);
 		memcpy(s->counts, ct->counts, sizeof(s->counts));
