@@ -211,55 +211,96 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 }
 
 /*
- * Share the table of one entry, whose lock is held. Returns 1 if the child uses
- * the table now; 0 if its entries must be copied as in stock; -EAGAIN if a record
- * must be allocated first.
+ * Make the table of one entry, whose lock is held, one that others may join. Returns 1
+ * if it is one; 0 if its entries must be copied as in stock; -EAGAIN if a record must
+ * be allocated first.
  */
-static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
-		       unsigned long base)
+static noinline int make_shareable(struct share *s, pmd_t *src_pmd,
+				   unsigned long base)
 {
-	unsigned int i = cohort_run_index(base);
-	struct cohort_fork *cf = s->cf;
 	pmd_t entry = *src_pmd;
-	struct cohort_table *ct;
 	struct ptdesc *pt;
 	spinlock_t *ptl;
+	int ret = 0;
 
 	/* File collapse takes none of these locks, and may have freed the table. */
 	if (pmd_none(entry) || pmd_leaf(entry) || pmd_bad(entry))
 		return 0;
 	/* A table in a shared PMD table that this child cannot use. */
-	if (pmd_cohort(entry) && arch_pmd_cohort_upper(entry))
+	if (pmd_cohort(entry))
 		return 0;
-	if (!pmd_cohort(entry) && !s->pooled)
+	if (!s->pooled)
 		return -EAGAIN;
 
 	pt = cohort_ptdesc(entry);
 	ptl = ptlock_ptr(pt);
 	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
-	if (!pmd_cohort(entry)) {
-		if ((s->pinned && __maybe_pinned(pt)) ||
-		    __cohort_merged_zeros(s->cf->oldmm, pt)) {
-			spin_unlock(ptl);
-			return 0;
-		}
+	if (!(s->pinned && __maybe_pinned(pt)) &&
+	    !__cohort_merged_zeros(s->cf->oldmm, pt)) {
 		begin_table(s, pt, src_pmd, base);
-	} else {
-		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry));
+		ret = 1;
 	}
-	ct = pt->pt_cohort;
-	__cohort_join(ct, &s->dst->sharers[i]);
-	s->dst->used |= BIT(i);
-	s->dst->rss[i] = cohort_resident(ct);
-	s->dst->swap[i] = ct->counts[MM_SWAPENTS];
-	s->rss += s->dst->rss[i];
-	s->swap += s->dst->swap[i];
-	trace_cohort_share(cf->oldmm, cf->mm, base, ct->users);
 	spin_unlock(ptl);
+	return ret;
+}
 
-	/* The child does not run yet; the reverse map only reads this entry. */
-	set_pmd(dst_pmd, *src_pmd);
-	return 1;
+/* The parent's entries for one run, and the child's; the first of each. */
+struct entries {
+	pmd_t *src;
+	pmd_t *dst;
+	unsigned long base;
+	unsigned long end;
+};
+
+/*
+ * Let the child use the tables of neighbouring entries, whose lock is held. The shortest
+ * loop of fork: it is run for each table of the parent. Returns how many were shared, and
+ * @stop as share_run().
+ */
+static noinline unsigned int join_tables(struct share *s,
+					 const struct entries *e, int *stop)
+{
+	unsigned int first = cohort_run_index(e->base), i = first;
+	unsigned long rss = 0, swap = 0, base;
+	struct cohort_run *dst = s->dst;
+	pmd_t *src_pmd = e->src, *dst_pmd = e->dst;
+
+	*stop = -EAGAIN;
+	for (base = e->base; base < e->end; base += PMD_SIZE, i++) {
+		unsigned int resident, swapped;
+		struct cohort_table *ct;
+		pmd_t entry = *src_pmd;
+		struct ptdesc *pt;
+
+		if (!pmd_cohort(entry) || arch_pmd_cohort_upper(entry)) {
+			*stop = make_shareable(s, src_pmd, base);
+			if (*stop <= 0)
+				break;
+			entry = *src_pmd;
+		}
+		pt = cohort_ptdesc(entry);
+		spin_lock_nested(ptlock_ptr(pt), SINGLE_DEPTH_NESTING);
+		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry));
+		ct = pt->pt_cohort;
+		__cohort_join(ct, &dst->sharers[i]);
+		resident = cohort_resident(ct);
+		swapped = ct->counts[MM_SWAPENTS];
+		trace_cohort_share(s->cf->oldmm, s->cf->mm, base, ct->users);
+		spin_unlock(ptlock_ptr(pt));
+		dst->rss[i] = resident;
+		dst->swap[i] = swapped;
+		rss += resident;
+		swap += swapped;
+		/* The child does not run yet; the reverse map only reads this entry. */
+		set_pmd(dst_pmd, entry);
+		src_pmd++;
+		dst_pmd++;
+	}
+	s->rss = rss;
+	s->swap = swap;
+	if (i > first)
+		dst->used |= GENMASK(i - 1, first);
+	return i - first;
 }
 
 /*
@@ -267,16 +308,14 @@ static int share_table(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
  * shared. @stop is why the next was not: 0 if it may not be shared, -EAGAIN if it
  * needs a record or belongs to the next run.
  */
-static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
-			      unsigned long base, unsigned long end, int *stop)
+static unsigned int share_run(struct share *s, const struct entries *e,
+			      int *stop)
 {
 	struct mm_struct *dst_mm = s->cf->mm, *src_mm = s->cf->oldmm;
-	unsigned int nr = 0, first = cohort_run_index(base);
+	unsigned int nr, first = cohort_run_index(e->base);
 	spinlock_t *pml;
 
-	s->rss = 0;
-	s->swap = 0;
-	s->dst->pmd = dst_pmd - first;
+	s->dst->pmd = e->dst - first;
 
 	/* GUP-fast must not pin a page meanwhile (invariant 9). */
 	raw_write_seqcount_begin(&src_mm->write_protect_seq);
@@ -287,13 +326,9 @@ static unsigned int share_run(struct share *s, pmd_t *dst_pmd, pmd_t *src_pmd,
 	smp_mb();
 	s->pinned = test_bit(MMF_HAS_PINNED, &src_mm->flags);
 
-	pml = pmd_lock(src_mm, src_pmd);
-	s->src->pmd = src_pmd - first;
-	for (*stop = -EAGAIN; base < end; base += PMD_SIZE, nr++) {
-		*stop = share_table(s, dst_pmd + nr, src_pmd + nr, base);
-		if (*stop <= 0)
-			break;
-	}
+	pml = pmd_lock(src_mm, e->src);
+	s->src->pmd = e->src - first;
+	nr = join_tables(s, e, stop);
 	spin_unlock(pml);
 	raw_write_seqcount_end(&src_mm->write_protect_seq);
 
@@ -353,6 +388,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 	struct share s = { .cf = cf, .cow = cow };
 	unsigned long addr, next, copied = start;
 	pmd_t *src_pmd, *dst_pmd;
+	struct entries e;
 	int ret = 0, stop;
 
 	for (addr = start; addr < end && !ret; addr = next) {
@@ -397,8 +433,8 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 					-ENOMEM;
 			if (ret)
 				break;
-			nr = share_run(&s, dst_pmd + i, src_pmd + i, next, last,
-				       &stop);
+			e = (struct entries){ src_pmd + i, dst_pmd + i, next, last };
+			nr = share_run(&s, &e, &stop);
 			if (nr) {
 				ret = copy_range(cf, copied, next);
 				if (ret)
