@@ -8,8 +8,8 @@
  * At each number of users a child more is forked, N times, and leaves again. Measured
  * are its fork, its first store to a page of the memory, a read of its
  * /proc/self/stat, and its end. With --reclaim the memory is a file's, mapped
- * privately, and the parent's memory cgroup is asked to give pages back: the
- * instructions of one page.
+ * privately, which all users have read, and their memory cgroup is asked to give pages
+ * back: the instructions of one page.
  *
  * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
  * reclaim-U.
@@ -17,6 +17,7 @@
 #include "../lib/process.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define MAX_STEPS 16
 #define MAX_ROUNDS 100
@@ -80,15 +81,28 @@ static void one_round(int i, int users, bool print)
 	metric(name, exit - report->store[i] - report->stat[i], "instructions");
 }
 
+static void read_all(void)
+{
+	for (size_t i = 0; i < size; i += PAGE)
+		(void)*(volatile char *)(memory + i);
+}
+
 /* A user that stays. It has no signal handler: the parent ends it. */
-static pid_t sleeper(void)
+static pid_t sleeper(bool reads)
 {
 	pid_t pid = bare_fork();
 
 	if (pid < 0)
 		die_errno("fork");
-	while (!pid)
-		pause();
+	if (!pid) {
+		/* The parent waits for it to stop. */
+		if (reads)
+			read_all();
+		raise(SIGSTOP);
+		bare_exit(0);
+	}
+	if (waitpid(pid, NULL, WUNTRACED) != pid)
+		die_errno("waitpid");
 	return pid;
 }
 
@@ -145,8 +159,7 @@ static void reclaim(int users)
 		die("sharers: no mapped page was reclaimed");
 	snprintf(name, sizeof(name), "reclaim-%d", users);
 	metric(name, t / (before - after), "instructions");
-	for (size_t i = 0; i < size; i += PAGE)
-		(void)*(volatile char *)(memory + i);
+	read_all();
 }
 
 static int parse_users(int *users, char *list)
@@ -238,7 +251,7 @@ int main(int argc, char **argv)
 	for (int k = 0; k < steps; k++) {
 		/* The child that comes and goes is one of the users. */
 		while (now < users[k] - 1)
-			child[now++] = sleeper();
+			child[now++] = sleeper(file);
 		/* Two unreported rounds warm the allocators' lists. */
 		one_round(0, users[k], false);
 		one_round(0, users[k], false);
