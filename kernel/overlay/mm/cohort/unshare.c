@@ -400,10 +400,20 @@ static bool range_has_vma(struct mm_struct *mm, unsigned long start,
 /* True if the table that maps @addr may be shared. Cheaper than to look for regions. */
 static bool maybe_shared(struct mm_struct *mm, unsigned long addr)
 {
-	unsigned long next;
-	pmd_t *pmd = cohort_find_pmd(mm, addr, addr + 1, &next);
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t pud;
 
-	return pmd && pmd_cohort(pmdp_get_lockless(pmd));
+	if (pgd_none(*pgd))
+		return false;
+	p4d = p4d_offset(pgd, addr);
+	if (p4d_none(*p4d))
+		return false;
+	pud = READ_ONCE(*pud_offset(p4d, addr));
+	/* A huge page may be moved away meanwhile. */
+	if (!pud_present(pud) || pud_leaf(pud))
+		return false;
+	return pmd_cohort(pmdp_get_lockless(pmd_offset(&pud, addr)));
 }
 
 int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
