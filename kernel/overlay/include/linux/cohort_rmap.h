@@ -40,6 +40,46 @@ static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 }
 
 /**
+ * cohort_left_table() - whether a process has left the table that a walk is in
+ * @pmd: its entry for the table
+ * @pte: an entry of the table that was mapped through @pmd, still under RCU
+ *
+ * For a walker that holds none of the process's locks, and read entries without the
+ * table's lock. Fork may have shared the table T after the walk came to it, and the
+ * process may have unshared it since, under a folio that only the walker's folio lock
+ * protects; T is another process's then, and what the process maps is in a copy.
+ * Call it after the entries that are to be passed were read, and after T's lock was
+ * taken. If it says no:
+ *
+ * - The process has used T all the time. It never comes back to a table that it has
+ *   left, because its entries turn to shared tables only when it is forked; and a
+ *   table that was ever shared is not freed under RCU (invariant 5), so that @pmd
+ *   cannot point to another table at T's address.
+ * - So entries that were passed are as good as without sharing. Whoever clears an
+ *   entry of T for other users after the process has left takes T's lock after the
+ *   leaver's entry was turned away under it (invariants 5 and 12): who read such an
+ *   entry empty sees the new @pmd here.
+ * - With T's lock held the answer stays true until it is dropped (invariant 12), and
+ *   so does the mark in @pmd, which fork sets under it.
+ *
+ * An ordinary table costs a compare with an entry that is in the cache (invariant
+ * 10). While no process has ever shared, not even that: cohort_activate() waits for
+ * walks that did not compare.
+ */
+static inline bool cohort_left_table(pmd_t *pmd, pte_t *pte)
+{
+	pmd_t now;
+
+	if (!cohort_active())
+		return false;
+	/* Entries before @pmd: pairs with the locks of who leaves and who clears. */
+	smp_rmb();
+	now = pmdp_get_lockless(pmd);
+	return unlikely(pmd_page_vaddr(now) != ((unsigned long)pte & PAGE_MASK) ||
+			!pmd_present(now));
+}
+
+/**
  * cohort_clear_flush() - clear an entry and flush every TLB that may hold it
  * @vma: the region through which the reverse map came
  * @pmd: the entry above; the lock of the table is held
@@ -121,6 +161,8 @@ static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 {
 	return false;
 }
+
+static inline bool cohort_left_table(pmd_t *pmd, pte_t *pte) { return false; }
 
 #ifdef CONFIG_MMU
 static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,

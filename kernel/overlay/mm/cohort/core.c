@@ -56,10 +56,10 @@ u64 cohort_new_id(void)
 /**
  * cohort_activate() - let hooks on hot paths look for shared tables
  *
- * Call it before the first table can be shared. A reverse map walker that does not
- * lock the tables it passes holds the RCU read lock, so when this returns, all
- * walkers have seen the key (see the hook in mm/page_vma_mapped.c). Never undone,
- * because tables stay shared when the mode changes.
+ * Call it before the first table can be shared. A reverse map walker that is in a
+ * table holds the RCU read lock, so when this returns, all walkers see the key in
+ * cohort_left_table(). Never undone, because tables stay shared when the mode
+ * changes.
  */
 void cohort_activate(void)
 {

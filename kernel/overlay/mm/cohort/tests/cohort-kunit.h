@@ -9,6 +9,10 @@
 #define _MM_COHORT_KUNIT_H
 
 #include <kunit/test.h>
+#include <linux/mman.h>
+#include <linux/uaccess.h>
+
+#include "../../internal.h"
 
 static pmd_t table_entry(void)
 {
@@ -147,7 +151,67 @@ static void cohort_test_count_entry(struct kunit *test)
 	__free_page(page);
 }
 
+/*
+ * A walk of the reverse map takes no lock of an ordinary table that has nothing for
+ * it, though processes share (invariant 10). If it does, it waits here for ever.
+ */
+static void cohort_test_walk_lockless(struct kunit *test)
+{
+	struct page_vma_mapped_walk walk = { .nr_pages = 1 };
+	unsigned long addr;
+	struct mm_struct *mm;
+	spinlock_t *ptl;
+	bool found;
+	pte_t *pte;
+	pmd_t *pmd;
+
+	addr = kunit_vm_mmap(test, NULL, 0, 2 * PAGE_SIZE,
+			     PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, addr, 0);
+	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)addr), 0);
+	cohort_activate();
+
+	mm = current->mm;
+	mmap_read_lock(mm);
+	walk.vma = vma_lookup(mm, addr);
+	walk.address = addr + PAGE_SIZE;
+	pmd = mm_find_pmd(mm, addr);
+	pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
+	KUNIT_EXPECT_NOT_NULL(test, pte);
+	if (pte) {
+		KUNIT_EXPECT_FALSE(test, cohort_left_table(pmd, pte));
+		walk.pfn = pte_pfn(ptep_get(pte));
+		found = page_vma_mapped_walk(&walk);
+		pte_unmap_unlock(pte, ptl);
+		KUNIT_EXPECT_FALSE(test, found);
+	}
+	mmap_read_unlock(mm);
+}
+
+/* A walk sees that the entry does not point to its table any more. */
+static void cohort_test_left_table(struct kunit *test)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	pmd_t pmd, other = table_entry();
+	pte_t *pte;
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	cohort_activate();
+	pte = page_address(page);
+	pmd = __pmd(_PAGE_TABLE | __pa(pte));
+	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte + 7));
+	arch_pmd_set_cohort(&pmd, true);
+	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte));
+	KUNIT_EXPECT_TRUE(test, cohort_left_table(&other, pte));
+	pmd_clear(&pmd);
+	KUNIT_EXPECT_TRUE(test, cohort_left_table(&pmd, pte));
+	__free_page(page);
+}
+
 static struct kunit_case cohort_test_cases[] = {
+	KUNIT_CASE(cohort_test_walk_lockless),
+	KUNIT_CASE(cohort_test_left_table),
 	KUNIT_CASE(cohort_test_entry_mark),
 	KUNIT_CASE(cohort_test_entry_upper),
 	KUNIT_CASE(cohort_test_entry_others),
