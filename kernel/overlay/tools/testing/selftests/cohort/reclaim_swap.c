@@ -254,6 +254,45 @@ static void test_swapoff(long arg)
 	}
 }
 
+/* of many shared tables, one has a page in swap */
+static void test_swapoff_spares(long arg)
+{
+	const int tables = 16;
+	long before, after;
+	char *p, *out;
+
+	if (!sharing_possible())
+		skip("this kernel shares no tables now");
+	need_swap();
+	p = map_at(arena(tables), tables * table_size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(p, tables * table_size, MADV_NOHUGEPAGE);
+	for (int i = 0; i < tables; i++)
+		page_fill(p + i * table_size, i + 1);
+	out = p + 5 * table_size;
+	for (int i = 0; i < 10 && !(pagemap_entry(SELF, out) & PM_SWAP); i++) {
+		madvise(out, page_size, MADV_PAGEOUT);
+		usleep(10000);
+	}
+	if (!(pagemap_entry(SELF, out) & PM_SWAP))
+		skip("MADV_PAGEOUT swaps nothing out");
+	become_zygote();
+	for (int i = 1; i <= 2; i++) {
+		spawn(i);
+		ask(i, nothing, 0, 0);
+	}
+	before = shared_tables(pid_of(1));
+	must(before >= tables, "a child shares %ld tables of %d", before, tables);
+	off_and_on();
+	after = shared_tables(pid_of(1));
+	must(!(pagemap_entry(pid_of(1), out) & PM_SWAP), "the page is still in swap");
+	/* this process has written its own data meanwhile, which unshares a table or two */
+	must(after > before - tables / 2, "of %ld tables that a child shared, swapoff left %ld",
+	     before, after);
+	for (int i = 0; i < tables; i++)
+		sees(page_is(p + i * table_size, i + 1), "page %d has changed", i);
+}
+
 static void test_many_swapped(long arg)
 {
 	/* more sharers than the byte of a swap entry counts (62) */
@@ -354,6 +393,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(3) | INVARIANT(6) },
 	{ "Does swapoff bring all pages back to all?", test_swapoff, 0, OWN,
 	  .guards = INVARIANT(6) },
+	{ "Does swapoff unshare only tables with swapped pages?", test_swapoff_spares,
+	  .guards = INVARIANT(13) },
 	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
 	  KIND(ANON) | KIND(PRIV_FILE), .guards = INVARIANT(3) },
 	{ "Does memory stay right when the OOM killer kills a sharer?", test_oom, 0,
