@@ -2,13 +2,14 @@
 /*
  * Shared page tables: a process changes its user or its namespaces.
  *
- * Siblings can learn by timing what a process has touched. So a process that
+ * Siblings can learn what a process has touched. So a process that
  * changes them unshares, unless the zygote asked otherwise (PR_COHORT_KEEP_IDS).
  */
 #ifndef _LINUX_COHORT_IDS_H
 #define _LINUX_COHORT_IDS_H
 
 #include <linux/mm_types.h>
+#include <linux/sched.h>
 
 struct cred;
 
@@ -18,6 +19,7 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags);
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
 			 const struct cred *new);
 void cohort_do_new_namespaces(struct mm_struct *mm);
+void cohort_do_resume_user_mode(struct mm_struct *mm);
 
 static inline bool cohort_ids_matter(struct mm_struct *mm)
 {
@@ -31,7 +33,7 @@ static inline int cohort_fork_namespaces(struct mm_struct *mm,
 	return cohort_ids_matter(mm) ? cohort_do_fork_namespaces(mm, flags) : 0;
 }
 
-/* The calling process gets other credentials. Cannot fail: kills it instead. */
+/* The calling process gets other credentials: it leaves when it returns from this call. */
 static inline void cohort_new_creds(struct mm_struct *mm,
 				    const struct cred *old,
 				    const struct cred *new)
@@ -40,11 +42,21 @@ static inline void cohort_new_creds(struct mm_struct *mm,
 		cohort_do_new_creds(mm, old, new);
 }
 
-/* The calling process enters other namespaces. Cannot fail: kills it instead. */
+/* The calling process enters other namespaces: it leaves when it returns from this call. */
 static inline void cohort_new_namespaces(struct mm_struct *mm)
 {
 	if (cohort_ids_matter(mm))
 		cohort_do_new_namespaces(mm);
+}
+
+/* Before a thread returns to user mode, without locks: see cohort_do_new_creds(). */
+static inline void cohort_resume_user_mode(void)
+{
+	struct mm_struct *mm = current->mm;
+
+	/* It has none unless it has shared tables. */
+	if (mm && unlikely(READ_ONCE(mm->cohort.uses)))
+		cohort_do_resume_user_mode(mm);
 }
 
 /* An exec that gains privileges inherits none of the caller's settings. */
@@ -69,6 +81,7 @@ static inline void cohort_new_creds(struct mm_struct *mm,
 }
 
 static inline void cohort_new_namespaces(struct mm_struct *mm) { }
+static inline void cohort_resume_user_mode(void) { }
 static inline void cohort_forget(struct mm_struct *mm) { }
 
 #endif /* CONFIG_COHORT */

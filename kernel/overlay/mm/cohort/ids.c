@@ -5,15 +5,23 @@
  * A process joins tables only at fork, those of its parent. So it can share with a
  * process of another user, or in another namespace, only if one of them changes
  * these. It unshares all its tables then.
+ *
+ * Calls that change them cannot fail at that point, and hold locks. So they mark the
+ * process, and the calling thread leaves before it executes another instruction in
+ * user mode. Other threads of the process may run meanwhile. To them, and to everybody
+ * else, it looks as if the call took longer: they have not changed (user and
+ * namespaces belong to a thread), and have shared these tables before. One of them
+ * may fork; while the mark is set, that fork shares nothing.
  */
 #include <linux/cohort_ids.h>
 #include <linux/cred.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
 #include <linux/pid_namespace.h>
 #include <linux/prctl.h>
+#include <linux/resume_user_mode.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 
 #include "internal.h"
 
@@ -26,22 +34,57 @@ static int leave_all(struct mm_struct *mm)
 {
 	int err;
 
-	if (READ_ONCE(mm->cohort.flags) & PR_COHORT_KEEP_IDS)
-		return 0;
-	mmap_write_lock(mm);
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
 	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
-	/* Its later children belong to another cohort. */
-	if (!err && mm->cohort.id)
-		mm->cohort.id = cohort_new_id();
+	if (!err) {
+		/* Its later children belong to another cohort. */
+		if (mm->cohort.id)
+			mm->cohort.id = cohort_new_id();
+		/* Under the lock: no fork has shared a table since. */
+		WRITE_ONCE(mm->cohort.uses->leaving, false);
+	}
 	mmap_write_unlock(mm);
 	return err;
 }
 
-/* For a change that cannot fail: kills the process if there is no memory. */
-static void leave_or_die(struct mm_struct *mm)
+static bool keeps_ids(struct mm_struct *mm)
 {
-	if (leave_all(mm))
-		force_fatal_sig(SIGKILL);
+	return READ_ONCE(mm->cohort.flags) & PR_COHORT_KEEP_IDS;
+}
+
+static void leave_later(struct mm_struct *mm)
+{
+	if (keeps_ids(mm))
+		return;
+	WRITE_ONCE(mm->cohort.uses->leaving, true);
+	set_notify_resume(current);
+}
+
+/**
+ * cohort_do_resume_user_mode() - leave all tables before a return to user mode
+ * @mm: the caller's address space, which has records of shared tables
+ *
+ * Copying tables needs memory. Without it the thread does what it does after a page
+ * fault that gets none, which a store to one of the tables would be: it waits for the
+ * OOM killer to have freed some and tries again, and may itself be chosen. It does
+ * not get to user mode otherwise, because the flag is set again.
+ */
+void cohort_do_resume_user_mode(struct mm_struct *mm)
+{
+	int err;
+
+	if (likely(!READ_ONCE(mm->cohort.uses->leaving)))
+		return;
+	mem_cgroup_enter_user_fault();
+	err = leave_all(mm);
+	mem_cgroup_exit_user_fault();
+	if (task_in_memcg_oom(current))
+		mem_cgroup_oom_synchronize(err);
+	if (err) {
+		set_notify_resume(current);
+		cond_resched();
+	}
 }
 
 int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
@@ -55,7 +98,7 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
 	    ns->time_ns_for_children == ns->time_ns)
 		return 0;
-	return leave_all(mm);
+	return keeps_ids(mm) ? 0 : leave_all(mm);
 }
 
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
@@ -63,10 +106,10 @@ void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
 {
 	if (!uid_eq(new->uid, old->uid) || !uid_eq(new->euid, old->euid) ||
 	    new->user_ns != old->user_ns)
-		leave_or_die(mm);
+		leave_later(mm);
 }
 
 void cohort_do_new_namespaces(struct mm_struct *mm)
 {
-	leave_or_die(mm);
+	leave_later(mm);
 }

@@ -134,11 +134,13 @@ struct cohort_runs {
  * @runs: a &struct cohort_run per aligned 64 MB; NULL if there is none
  * @uppers: a &struct cohort_upper_sharer per gigabyte
  * @forced: tables that it got beyond the limit of its memory cgroup
+ * @leaving: a thread that returns to user mode must first leave all tables
  */
 struct cohort_uses {
 	struct cohort_runs __rcu *runs;
 	struct xarray uppers;
 	unsigned int forced;
+	bool leaving;
 };
 
 enum cohort_mode {

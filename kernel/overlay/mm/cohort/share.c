@@ -69,6 +69,9 @@ static bool fork_shares(struct mm_struct *oldmm)
 	default:
 		return false;
 	}
+	/* A thread has become another user: see mm/cohort/ids.c. */
+	if (oldmm->cohort.uses && READ_ONCE(oldmm->cohort.uses->leaving))
+		return false;
 	/* A notifier must see every change, but other users' changes have none. */
 	return !mm_has_notifiers(oldmm);
 }

@@ -325,6 +325,71 @@ static void test_becoming(long arg)
 	model_check_all(4);
 }
 
+/*
+ * Become another effective user while an allocation fails. Returns 0 or -errno of the
+ * first call, plus 1 if no allocation was left to fail. Raw calls, because those of
+ * the C library do more.
+ */
+static long become_failing(long nth, long unused)
+{
+	long ret;
+
+	arm(nth);
+	ret = syscall(__NR_setresuid, -1, NOBODY, -1) ? -errno : 0;
+	/* the file that arms may be written by root only */
+	while (syscall(__NR_setresuid, -1, 0, -1))
+		must(errno == ENOMEM, "setresuid: %s", strerror(errno));
+	return ret ?: !disarm();
+}
+
+static long namespace_failing(long nth, long unused)
+{
+	long ret;
+
+	arm(nth);
+	ret = unshare(CLONE_NEWUTS) ? -errno : 0;
+	return !disarm() ? 1 : ret;
+}
+
+/* each allocation fails in turn, also those after the call */
+static void test_becoming_without_memory(long way)
+{
+	int failed = 0, anyway = 0;
+	long ret = 0;
+
+	need_root();
+	need_injection();
+	need_peers(8);
+	zygote(false);
+	for (long nth = 1; nth < 200 && ret != 1; nth += quick && nth > 32 ? 8 : 1) {
+		make_areas();
+		for (int i = 1; i <= 2; i++)
+			spawn(i);
+		for (int i = 0; i <= 2; i++) {
+			model_init(&board->model[i], &area);
+			ask(i, nothing, 0, 0);
+		}
+		expect_tables(1, true, "a child");
+		ret = ask(1, way == USER ? become_failing : namespace_failing, nth, 0);
+		must(ret == 0 || ret == 1 || ret == -ENOMEM, "%s: %s", ways[way].name,
+		     strerror(-ret));
+		failed += ret < 0;
+		anyway += !ret;
+		if (ret >= 0)
+			expect_tables(1, false, "a child that became another");
+		expect_tables(2, true, "its sibling");
+		model_scribble_all(3);
+		model_check_all(3);
+		for (int i = 1; i <= 2; i++)
+			quit(i);
+		area_unmap(&area);
+		area_unmap(&alone);
+		must_call(munmap(FAR, table_size));
+	}
+	must(ret == 1, "it does not come to an end");
+	note("%s: %d failed it, %d did not", ways[way].name, failed, anyway);
+}
+
 /* forked into namespaces of its own, by one call */
 static void test_cloned(long arg)
 {
@@ -599,6 +664,10 @@ static const struct test_case cases[] = {
 	  .guards = PRIVILEGE },
 	{ "Who shares and sees what: a child joins a mount namespace", test_becoming, JOIN_NS,
 	  .guards = PRIVILEGE },
+	{ "Does a lack of memory neither kill who becomes another user, nor let it share?",
+	  test_becoming_without_memory, USER, .guards = INVARIANT(13) | PRIVILEGE },
+	{ "Does a lack of memory neither kill who enters a namespace, nor let it share?",
+	  test_becoming_without_memory, UTS_NS, .guards = INVARIANT(13) | PRIVILEGE },
 	{ "Who keeps what it may: a child becomes another user", test_becoming,
 	  NR_WAYS + USER, .guards = PRIVILEGE },
 	{ "Who keeps what it may: a child enters a user namespace", test_becoming,
@@ -639,6 +708,8 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+	int ret;
+
 	if (argc == 2 && !strcmp(argv[1], REPORT))
 		return report();
 	/*
@@ -646,5 +717,8 @@ int main(int argc, char **argv)
 	 * another user
 	 */
 	all_fatal = true;
-	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	save_injection();
+	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	restore_injection();
+	return ret;
 }
