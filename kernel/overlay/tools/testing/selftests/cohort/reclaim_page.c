@@ -334,6 +334,51 @@ static void test_clear_refs(long arg)
 		}
 }
 
+static long referenced(long addr, long b)
+{
+	return region_field((void *)addr, "Referenced");
+}
+
+static long touch_at(long addr, long b)
+{
+	touch((void *)addr);
+	return 0;
+}
+
+/* what a process reads of its own memory must not tell what a sibling has used */
+static void test_referenced(long arg)
+{
+	const int pages = 16;
+	long before, after;
+	char *p;
+	int fd;
+
+	/* in a cohort, a fault maps the neighbours of a page old */
+	become_zygote();
+	fd = make_file(arg ? "disk" : "tmpfs", pages);
+	p = map_at(arena(1), pages * page_size, PROT_READ, MAP_SHARED, fd, 0);
+	touch(p);
+	for (int i = 1; i <= 2; i++) {
+		spawn(i);
+		ask(i, nothing, 0, 0);
+	}
+	before = ask(1, referenced, (long)p, 0);
+	ask(2, touch_at, (long)p + 5 * page_size, 0);
+	after = ask(1, referenced, (long)p, 0);
+	must(before == after, "Referenced was %ld kB before a sibling's read, %ld kB after it",
+	     before, after);
+	for (int round = 0; round < 3; round++) {
+		must(!ask(1, reset_refs, 1, 0), "clear_refs");
+		ask(2, touch_at, (long)p + (5 + round) * page_size, 0);
+		after = ask(1, referenced, (long)p, 0);
+		must(!after, "a sibling's read is seen after clear_refs: %ld kB", after);
+	}
+	/* one's own uses are seen */
+	ask(1, touch_at, (long)p, 0);
+	after = ask(1, referenced, (long)p, 0);
+	must(after > 0, "Referenced is %ld kB after a read of one's own", after);
+}
+
 static void test_soft_dirty(long arg)
 {
 	char *probe;
@@ -503,6 +548,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(3) },
 	{ "Does memory stay right when clear_refs is used?", test_clear_refs, 0, SOME_KINDS,
 	  .guards = INVARIANT(2) | INVARIANT(4) },
+	{ "Does Referenced say nothing of a sibling's reads? tmpfs", test_referenced, 0,
+	  .guards = PRIVILEGE },
+	{ "Does Referenced say nothing of a sibling's reads? disk", test_referenced, 1,
+	  .guards = PRIVILEGE },
 	{ "Whose soft-dirty bits does a write set?", test_soft_dirty, 0, OWN,
 	  .guards = INVARIANT(1) },
 	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,

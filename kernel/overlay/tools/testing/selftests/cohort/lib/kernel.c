@@ -137,6 +137,26 @@ bool huge_mapped(const void *addr)
 	return huge;
 }
 
+long region_field(const void *addr, const char *key)
+{
+	unsigned long from, to;
+	size_t length = strlen(key);
+	bool in = false;
+	char line[256];
+	long kb = -1;
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	must(f, "smaps: %s", strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			in = (uintptr_t)addr >= from && (uintptr_t)addr < to;
+		else if (in && !strncmp(line, key, length) && line[length] == ':')
+			kb = atol(line + length + 1);
+	}
+	fclose(f);
+	return kb;
+}
+
 long minor_faults(void)
 {
 	struct rusage usage;

@@ -25,6 +25,8 @@ long vm_event(const char *name);	/* from /proc/vmstat, -1 if there is none */
 long proc_field(pid_t pid, const char *file, const char *key);
 long shared_tables(pid_t pid);
 bool huge_mapped(const void *addr);	/* does its region have a huge page? */
+/* value of "Key:" in kB of one's own region at an address, from smaps; -1 if there is none */
+long region_field(const void *addr, const char *key);
 unsigned char memory_byte(pid_t pid, const void *addr);	/* as a debugger reads it */
 __u64 pagemap_entry(pid_t pid, const void *addr);
 #define PM_PRESENT	0x8000000000000000ULL
