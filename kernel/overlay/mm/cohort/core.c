@@ -418,9 +418,11 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	 * One flush for all tables: afterwards no CPU has this address space
 	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
 	 * it, and none loads it again. (A child whose fork has failed never
-	 * ran.) Only a hypervisor that flushes instead of sending an interrupt
-	 * leaves it loaded. Entries can be cached again then until they are
-	 * cleared, so each table is flushed when it is left.
+	 * ran. A firmware call does not go back to what its kernel thread had
+	 * borrowed: see arch_cohort_mm_to_load().) Only a hypervisor that
+	 * flushes instead of sending an interrupt leaves it loaded. Entries can
+	 * be cached again then until they are cleared, so each table is flushed
+	 * when it is left.
 	 */
 	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
 	loaded = arch_cohort_loaded(mm);

@@ -7,6 +7,7 @@
 
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
+#include <linux/sched.h>
 
 #include <asm/tlbbatch.h>
 #include <asm/tlbflush.h>
@@ -55,6 +56,21 @@ static inline bool arch_cohort_loaded(struct mm_struct *mm)
 			return true;
 	}
 	return false;
+}
+
+/**
+ * arch_cohort_mm_to_load() - the address space to load after a firmware call
+ * @active: what the current task has used before, its own or a borrowed one
+ *
+ * The process of a borrowed one may be exiting, and cohort_do_exit_mmap() relies on
+ * no processor loading it then. The task goes on as if its processor had been made
+ * to leave it, as leave_mm() does.
+ *
+ * Return: @active if it is the task's own.
+ */
+static inline struct mm_struct *arch_cohort_mm_to_load(struct mm_struct *active)
+{
+	return IS_ENABLED(CONFIG_COHORT) && !current->mm ? &init_mm : active;
 }
 
 #endif /* _ASM_X86_COHORT_TLB_H */
