@@ -300,6 +300,21 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 		hand_over(ct);
 }
 
+/* How many entries from @ptep on, @max at most, map pages of one folio. */
+static int entries_in_row(pte_t *ptep, int max, struct folio *folio)
+{
+	int nr;
+
+	for (nr = 1; nr < max; nr++) {
+		pte_t pte = ptep_get(ptep + nr);
+
+		if (!pte_present(pte) || pte_special(pte) ||
+		    page_folio(pte_page(pte)) != folio)
+			break;
+	}
+	return nr;
+}
+
 /*
  * Take the exclusive mark from pages that have other references. Pages of a table
  * that nobody copied are exclusive as before it was shared, so its last user may
@@ -307,36 +322,53 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
  * device (a reference without a mapping, taken before the table was shared or by
  * a read through it), whose holder must keep what it was lent. Such pages, and
  * swapped ones, are treated as if fork had copied their entries. T's lock is held.
+ *
+ * Each mapping has a reference. So if a folio has as many references as T has entries
+ * for it, nobody else has one: T's lock keeps these mappings, hence the count is
+ * never below them, and one read decides. (The folio's mapcount would be a second
+ * read: what other processes map of a large folio changes between the two.) A former
+ * user's reference was taken before it left under T's lock. If entries of a folio are
+ * not counted because they are not in a row, it keeps no exclusive page, which is
+ * what fork would have done.
  */
 static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 {
 	pte_t *ptep = cohort_ptes(ct);
-	unsigned long addr = ct->addr;
-	int i;
+	int i, nr, end;
 
-	for (i = 0; i < PTRS_PER_PTE; i++, ptep++, addr += PAGE_SIZE) {
-		pte_t pte = ptep_get(ptep);
+	for (i = 0; i < PTRS_PER_PTE; i += nr) {
+		pte_t pte = ptep_get(ptep + i);
 		struct folio *folio;
-		struct page *page;
 
+		nr = 1;
 		if (pte_none(pte) || (pte_present(pte) && pte_special(pte)))
 			continue;
 		if (!pte_present(pte)) {
 			pte_t shared = cohort_swp_shared(pte);
 
 			if (!pte_same(shared, pte))
-				set_pte_at(mm, addr, ptep, shared);
+				set_pte_at(mm, ct->addr + i * PAGE_SIZE,
+					   ptep + i, shared);
 			continue;
 		}
-		page = pte_page(pte);
-		folio = page_folio(page);
-		if (!folio_test_anon(folio) || !PageAnonExclusive(page) ||
-		    folio_ref_count(folio) == folio_mapcount(folio))
+		folio = page_folio(pte_page(pte));
+		if (!folio_test_anon(folio))
 			continue;
-		/* The entry above denies writing: no TLB allows it. */
-		ClearPageAnonExclusive(page);
-		if (pte_write(pte))
-			ptep_set_wrprotect(mm, addr, ptep);
+		if (folio_test_large(folio))
+			nr = entries_in_row(ptep + i, PTRS_PER_PTE - i, folio);
+		if (folio_ref_count(folio) == nr)
+			continue;
+		for (end = i + nr; i < end; i++) {
+			pte = ptep_get(ptep + i);
+			if (!PageAnonExclusive(pte_page(pte)))
+				continue;
+			/* The entry above denies writing: no TLB allows it. */
+			ClearPageAnonExclusive(pte_page(pte));
+			if (pte_write(pte))
+				ptep_set_wrprotect(mm, ct->addr + i * PAGE_SIZE,
+						   ptep + i);
+		}
+		nr = 0;
 	}
 }
 
