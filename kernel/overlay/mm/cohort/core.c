@@ -418,9 +418,7 @@ static void leave_at_exit(struct cohort_sharer *sharer, bool loaded)
 		count_vm_event(COHORT_PTP_LEFT);
 		pmd_clear(cohort_user_pmd(sharer));
 		if (loaded)
-			flush_tlb_mm_range(mm, l.ct->addr,
-					   l.ct->addr + PMD_SIZE, PAGE_SHIFT,
-					   true);
+			__cohort_flush_leaver(mm, l.ct->addr);
 		__cohort_leave(l.ct, sharer);
 	}
 	cohort_unlock(&l);
@@ -536,7 +534,7 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	trace_cohort_leave(mm, base, l.ct->users);
 	count_vm_event(COHORT_PTP_LEFT);
 	pmd_clear(pmd);
-	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
+	__cohort_flush_leaver(mm, base);
 	__cohort_leave(l.ct, l.sharer);
 	cohort_unlock(&l);
 	return true;
@@ -647,6 +645,9 @@ __setup("cohort=", setup_cohort);
 
 static int __init cohort_init(void)
 {
+	/* Each table has a lock, the same for all users (invariant 11). */
+	BUILD_BUG_ON(!IS_ENABLED(CONFIG_SPLIT_PTE_PTLOCKS));
+	BUILD_BUG_ON(!IS_ENABLED(CONFIG_SPLIT_PMD_PTLOCKS));
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
 	cohort_runs_init();
 

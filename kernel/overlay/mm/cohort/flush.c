@@ -87,6 +87,20 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 	spin_unlock(&ct->upper_lock);
 }
 
+/**
+ * __cohort_flush_leaver() - flush a process that has turned away from a table
+ * @mm: the process
+ * @addr: the first address that the table maps; its lock is held (invariant 5)
+ */
+void __cohort_flush_leaver(struct mm_struct *mm, unsigned long addr)
+{
+	/*
+	 * freed_tables: CPUs that are lazy in this address space must not keep
+	 * a pointer to the table that it has left.
+	 */
+	flush_tlb_mm_range(mm, addr, addr + PMD_SIZE, PAGE_SHIFT, true);
+}
+
 /*
  * Add all users to the caller's batch. Until it has flushed, a user may reach the
  * page by its TLB though the entry is clear, so T remembers it, as mm->

@@ -257,7 +257,6 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 {
 	struct cohort_table *ct = l->ct;
 	struct mm_struct *mm = c->mm;
-	unsigned long base = ct->addr;
 	int i;
 
 	/* Entries that are not copied leave the resident size. */
@@ -265,11 +264,7 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
 	pmd_populate(mm, pmd, new);
-	/*
-	 * freed_tables: CPUs that are lazy in this address space must not keep
-	 * a pointer to the table that it has left.
-	 */
-	flush_tlb_mm_range(mm, base, base + PMD_SIZE, PAGE_SHIFT, true);
+	__cohort_flush_leaver(mm, ct->addr);
 
 	/* Invariant 7: the copied swap entries are this process's now. */
 	if (c->counts[MM_SWAPENTS])

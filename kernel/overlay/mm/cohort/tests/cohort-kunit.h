@@ -85,6 +85,31 @@ static void cohort_test_entry_others(struct kunit *test)
 					      _PAGE_GLOBAL)));
 }
 
+/* A table that was shared stays, with its lock, while somebody may walk it. */
+static void cohort_test_free_waits(struct kunit *test)
+{
+	struct ptdesc *pt = pagetable_alloc(GFP_KERNEL | __GFP_ZERO, 0);
+	bool there;
+
+	KUNIT_ASSERT_NOT_NULL(test, pt);
+	if (!pagetable_pte_ctor(pt)) {
+		pagetable_free(pt);
+		kunit_skip(test, "no memory");
+	}
+	cohort_mark_table(pt, NULL);
+	rcu_read_lock();
+	KUNIT_EXPECT_TRUE(test, cohort_free_table(ptdesc_page(pt)));
+	there = PageTable(ptdesc_page(pt)) &&
+		test_bit(PG_COHORT, &pt->__page_flags);
+	KUNIT_EXPECT_TRUE(test, there);
+	if (there) {
+		spin_lock(ptlock_ptr(pt));
+		spin_unlock(ptlock_ptr(pt));
+	}
+	rcu_read_unlock();
+	rcu_barrier();
+}
+
 static void cohort_test_regions(struct kunit *test)
 {
 	static const vm_flags_t never[] = {
@@ -218,6 +243,7 @@ static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_regions),
 	KUNIT_CASE(cohort_test_copy_policy),
 	KUNIT_CASE(cohort_test_count_entry),
+	KUNIT_CASE(cohort_test_free_waits),
 	{},
 };
 
