@@ -45,6 +45,22 @@ static void cohort_test_entry_mark(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
 
+/* Only the mark explains the other bits: without it they are a corrupted entry. */
+static void cohort_test_entry_bad(struct kunit *test)
+{
+	pmdval_t table = pmd_val(table_entry());
+
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table & ~_PAGE_RW)));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table | _PAGE_COHORT_UPPER)));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd((table | _PAGE_COHORT_UPPER) &
+					      ~_PAGE_RW)));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd((table | _PAGE_COHORT) &
+					      ~_PAGE_PRESENT)));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table | _PAGE_COHORT | _PAGE_PSE)));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(__pmd((table | _PAGE_COHORT) &
+					       ~_PAGE_RW)));
+}
+
 /* An entry in a shared PMD table allows writing, and differs from others. */
 static void cohort_test_entry_upper(struct kunit *test)
 {
@@ -238,6 +254,7 @@ static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_walk_lockless),
 	KUNIT_CASE(cohort_test_left_table),
 	KUNIT_CASE(cohort_test_entry_mark),
+	KUNIT_CASE(cohort_test_entry_bad),
 	KUNIT_CASE(cohort_test_entry_upper),
 	KUNIT_CASE(cohort_test_entry_others),
 	KUNIT_CASE(cohort_test_regions),

@@ -18,14 +18,23 @@
 #define _PAGE_BIT_COHORT	_PAGE_BIT_SOFTW1
 #define _PAGE_COHORT		(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT)
 /* Bit 11: with the above, the entry lies in a PMD table that is shared. */
-#define _PAGE_BIT_COHORT_UPPER	_PAGE_BIT_SOFTW3
-#define _PAGE_COHORT_UPPER	(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT_UPPER)
+#define _PAGE_COHORT_UPPER	(_AT(pmdval_t, 1) << _PAGE_BIT_SOFTW3)
 
-#ifdef CONFIG_COHORT
-/* Bits that pmd_bad() ignores in an entry that points to a table. */
-#define PMD_TABLE_IGNORED	(_PAGE_RW | _PAGE_COHORT | _PAGE_COHORT_UPPER)
-#else
-#define PMD_TABLE_IGNORED	_AT(pmdval_t, 0)
+#ifndef __ASSEMBLY__
+#include <linux/atomic.h>
+
+/*
+ * For pmd_bad(): the flags that an entry would have if its table were not shared.
+ * Only the mark explains the other mark, and that the entry denies writing.
+ */
+static __always_inline pmdval_t arch_pmd_table_flags(pmdval_t flags)
+{
+	if (IS_ENABLED(CONFIG_COHORT) && (flags & _PAGE_COHORT)) {
+		flags &= ~(_PAGE_COHORT | _PAGE_COHORT_UPPER);
+		flags |= _PAGE_RW;
+	}
+	return flags;
+}
 #endif
 
 #if defined(CONFIG_COHORT) && !defined(__ASSEMBLY__)
@@ -51,7 +60,9 @@ static inline bool arch_pmd_cohort_write(pmd_t pmd)
 
 /*
  * The setters are atomic: other CPUs may set the accessed bit of the entry,
- * and MGLRU may clear it, without a lock.
+ * and MGLRU may clear it, without a lock. And a walker without a lock never sees an
+ * entry that denies writing, or has the second mark, without the mark: it would be
+ * bad for pmd_bad().
  */
 static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
 {
@@ -75,14 +86,14 @@ static inline pmdval_t arch_pmd_cohort_upper_val(unsigned long pfn)
 
 static inline void arch_pmd_set_cohort_upper(pmd_t *pmdp)
 {
-	set_bit(_PAGE_BIT_COHORT_UPPER, (unsigned long *)&pmdp->pmd);
-	set_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
+	atomic_long_or(_PAGE_COHORT | _PAGE_COHORT_UPPER,
+		       (atomic_long_t *)&pmdp->pmd);
 }
 
 static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
 {
-	clear_bit(_PAGE_BIT_COHORT, (unsigned long *)&pmdp->pmd);
-	clear_bit(_PAGE_BIT_COHORT_UPPER, (unsigned long *)&pmdp->pmd);
+	atomic_long_andnot(_PAGE_COHORT | _PAGE_COHORT_UPPER,
+			   (atomic_long_t *)&pmdp->pmd);
 }
 
 struct vm_area_struct;
