@@ -18,8 +18,16 @@ def metric(name, value, unit):
 
 
 def vmstat():
-    """The counters of Cohort in /proc/vmstat: {name: value}, empty without Cohort."""
+    """The counters of Cohort in /proc/vmstat: {name: value}, empty without Cohort.
+
+    Some of them count only from the first call on.
+    """
     values = {}
+    # Stock kernels, and Cohort's before, have no such file.
+    with contextlib.suppress(FileNotFoundError), open("/sys/kernel/mm/cohort/count", "r+") as file:
+        if "[on]" not in file.read():
+            file.write("on")
+            file.flush()
     with open("/proc/vmstat") as file:
         for line in file:
             name, value = line.split()

@@ -51,11 +51,25 @@ void counters_read(struct counter_reader *r, struct counters *c)
 	}
 }
 
+void count_all(void)
+{
+	int fd = open("/sys/kernel/mm/cohort/count", O_WRONLY | O_CLOEXEC);
+
+	/* Stock kernels, and Cohort's before, have no such file. */
+	if (fd < 0)
+		return;
+	if (write(fd, "on", 2) != 2)
+		die_errno("/sys/kernel/mm/cohort/count");
+	close(fd);
+}
+
 void counters_open(struct counter_reader *r)
 {
 	r->fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
 	if (r->fd < 0)
 		die_errno("/proc/vmstat");
+	/* Some are counted only while somebody compares. */
+	count_all();
 	read_text(r);
 	r->present = vmstat_value(r->text, counter[0].name) >= 0;
 }

@@ -28,6 +28,7 @@ struct counter_reader {
 /* The value after "NAME " at a line's start in @text, or -1. */
 int64_t vmstat_value(const char *text, const char *name);
 
+void count_all(void);	/* let tables, copies and faults of all processes count */
 void counters_open(struct counter_reader *r);
 void counters_read(struct counter_reader *r, struct counters *c);
 void counters_sub(struct counters *d, const struct counters *from);

@@ -183,6 +183,7 @@ int main(int argc, char **argv)
 	count_used(processes, seed);
 	take_processor();
 
+	count_all();
 	tables = vmstat("nr_page_table_pages");
 	file_faults = vmstat("cohort_fault_file");
 	for (size_t i = 0; i < processes; i++) {

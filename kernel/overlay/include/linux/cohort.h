@@ -49,10 +49,17 @@ DECLARE_STATIC_KEY_FALSE(cohort_key);
 /* On while fork copies entries of file code too (the papers' Copied PTEs). */
 DECLARE_STATIC_KEY_FALSE(cohort_copy_files_key);
 
-/* Counted outside a cohort too, for comparison. */
-#define cohort_count_table()		count_vm_event(COHORT_PTP_ALLOC)
-#define cohort_count_copied(nr)		count_vm_events(COHORT_PTE_COPIED_FORK, nr)
-#define cohort_count_file_fault()	count_vm_event(COHORT_FAULT_FILE)
+/* On while somebody compares: these are counted for every process then. */
+DECLARE_STATIC_KEY_FALSE(cohort_count_key);
+
+#define cohort_count(event, nr)						\
+	do {								\
+		if (static_branch_unlikely(&cohort_count_key))		\
+			count_vm_events(event, nr);			\
+	} while (0)
+#define cohort_count_table()		cohort_count(COHORT_PTP_ALLOC, 1)
+#define cohort_count_copied(nr)		cohort_count(COHORT_PTE_COPIED_FORK, nr)
+#define cohort_count_file_fault()	cohort_count(COHORT_FAULT_FILE, 1)
 
 static inline bool pmd_cohort(pmd_t pmd)
 {

@@ -103,10 +103,38 @@ static ssize_t fork_copy_store(struct kobject *kobj,
 
 static struct kobj_attribute fork_copy_attr = __ATTR_RW(fork_copy);
 
+DEFINE_STATIC_KEY_FALSE(cohort_count_key);
+
+static const char *const count_words[] = { "off", "on" };
+
+static ssize_t count_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	return show_choice(buf, count_words, ARRAY_SIZE(count_words),
+			   static_key_enabled(&cohort_count_key));
+}
+
+static ssize_t count_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t size)
+{
+	int count = sysfs_match_string(count_words, buf);
+
+	if (count < 0)
+		return count;
+	if (count)
+		static_branch_enable(&cohort_count_key);
+	else
+		static_branch_disable(&cohort_count_key);
+	return size;
+}
+
+static struct kobj_attribute count_attr = __ATTR_RW(count);
+
 static struct attribute *cohort_attrs[] = {
 	&enabled_attr.attr,
 	&unshare_copy_attr.attr,
 	&fork_copy_attr.attr,
+	&count_attr.attr,
 	NULL,
 };
 

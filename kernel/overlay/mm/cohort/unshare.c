@@ -342,7 +342,7 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 			cohort_unlock(&l);
 			count_unshared(cause);
 			count_vm_events(COHORT_PTE_COPIED_UNSHARE, c.copied);
-			count_vm_event(COHORT_PTP_ALLOC);
+			cohort_count_table();
 			return 0;
 		}
 		cohort_unlock(&l);

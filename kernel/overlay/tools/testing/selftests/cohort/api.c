@@ -9,6 +9,7 @@ static const struct knob {
 	{ COHORT_SYSFS "enabled", { "always", "optin", "never" } },
 	{ COHORT_SYSFS "unshare_copy", { "all", "referenced" } },
 	{ COHORT_SYSFS "fork_copy", { "stock", "file" } },
+	{ COHORT_SYSFS "count", { "off", "on" } },
 };
 
 static char original[ARRAY_SIZE(knobs)][32];
@@ -282,7 +283,11 @@ static void test_counters(long arg)
 		"cohort_pte_copied_fork", "cohort_pte_copied_unshare", "cohort_fault_file",
 		"cohort_fault_filled",
 	};
-	long alloc;
+	/* those of paths that every process takes */
+	static const char * const costly_counts[] = {
+		"cohort_ptp_alloc", "cohort_pte_copied_fork", "cohort_fault_file",
+	};
+	long before[ARRAY_SIZE(costly_counts)], grew;
 
 	if (cohort_mode == MODE_STOCK) {
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -291,11 +296,22 @@ static void test_counters(long arg)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		must(vm_event(names[i]) >= 0, "no counter %s", names[i]);
-	alloc = vm_event("cohort_ptp_alloc");
+	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+		if (!strcmp(knobs[i].file, COHORT_SYSFS "count"))
+			knob_set(&knobs[i], arg ? "on" : "off");
+	for (size_t i = 0; i < ARRAY_SIZE(costly_counts); i++)
+		before[i] = vm_event(costly_counts[i]);
 	area_make(&area, BORDERS);
-	must(vm_event("cohort_ptp_alloc") - alloc >= 3,
-	     "three tables were made, cohort_ptp_alloc grew by %ld",
-	     vm_event("cohort_ptp_alloc") - alloc);
+	spawn(1);
+	quit(1);
+	grew = vm_event("cohort_ptp_alloc") - before[0];
+	if (arg) {
+		must(grew >= 3, "three tables were made, cohort_ptp_alloc grew by %ld", grew);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(costly_counts); i++)
+		must(vm_event(costly_counts[i]) == before[i], "%s grew by %ld while off",
+		     costly_counts[i], vm_event(costly_counts[i]) - before[i]);
 }
 
 /* restore what a failed case changed */
@@ -310,11 +326,14 @@ static const struct test_case cases[] = {
 	{ "Does `enabled` read as it was written?", test_round_trip, 0, .guards = INTERFACE },
 	{ "Does `unshare_copy` read as it was written?", test_round_trip, 1, .guards = INTERFACE },
 	{ "Does `fork_copy` read as it was written?", test_round_trip, 2, .guards = INTERFACE },
+	{ "Does `count` read as it was written?", test_round_trip, 3, .guards = INTERFACE },
 	{ "A wrong word for `enabled` gives EINVAL and changes nothing", test_bad_words, 0,
 	  .guards = INTERFACE },
 	{ "A wrong word for `unshare_copy` gives EINVAL and changes nothing", test_bad_words, 1,
 	  .guards = INTERFACE },
 	{ "A wrong word for `fork_copy` gives EINVAL and changes nothing", test_bad_words, 2,
+	  .guards = INTERFACE },
+	{ "A wrong word for `count` gives EINVAL and changes nothing", test_bad_words, 3,
 	  .guards = INTERFACE },
 	{ "Only root may write the files in sysfs", test_permissions, .guards = INTERFACE },
 	{ "Booted with `never`, nothing is shared", test_booted_never, .guards = POLICY },
@@ -328,7 +347,10 @@ static const struct test_case cases[] = {
 	{ "`fork_copy` decides whether fork copies file entries", test_fork_copy,
 	  .guards = POLICY },
 	{ "Entries that nobody used are not taken along", test_unused_entries, .guards = POLICY },
-	{ "The counters in /proc/vmstat are there", test_counters, .guards = INTERFACE },
+	{ "The counters in /proc/vmstat are there, and count", test_counters, 1,
+	  .guards = INTERFACE },
+	{ "Nothing is counted where every process comes along, unless it is asked for",
+	  test_counters, 0, .guards = INVARIANT(10) | INTERFACE },
 };
 
 int main(int argc, char **argv)

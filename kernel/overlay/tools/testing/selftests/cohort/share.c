@@ -255,6 +255,7 @@ static void test_fill(long arg)
 	must(!(pagemap_entry(pid_of(2), fresh_page) & PM_PRESENT),
 	     "the page is mapped before anybody touched it");
 
+	write_text(COHORT_SYSFS "count", "on");
 	filled = vm_event("cohort_fault_filled");
 	before = vm_event("cohort_fault_file");
 	ask(1, read_fresh, pages / 2, 0);
@@ -267,6 +268,7 @@ static void test_fill(long arg)
 		must(vm_event("cohort_fault_filled") > filled, "cohort_fault_filled did not grow");
 		must(vm_event("cohort_fault_file") > before, "cohort_fault_file did not grow");
 	}
+	write_text(COHORT_SYSFS "count", "off");
 	ask(2, read_fresh, pages / 2, 0);
 	ask(3, read_fresh, pages / 2, 0);
 	read_fresh(pages / 2, 0);
