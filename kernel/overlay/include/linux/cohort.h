@@ -36,10 +36,6 @@ enum cohort_cause {
 	COHORT_CHANGE,
 };
 
-unsigned long cohort_get_unmapped_area(struct file *file, unsigned long addr,
-				       unsigned long len, unsigned long pgoff,
-				       unsigned long flags);
-
 #ifdef CONFIG_COHORT
 
 #include <asm/cohort.h>
@@ -95,16 +91,23 @@ static inline bool mm_cohort(struct mm_struct *mm)
 
 void cohort_mm_init(struct mm_struct *mm);
 
+unsigned long cohort_do_hint(struct file *file, unsigned long addr,
+			     unsigned long len, unsigned long pgoff,
+			     unsigned long flags);
+
 long cohort_prctl_set(unsigned long flags);
 long cohort_prctl_get(void);
 int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 		    struct pid *pid, struct task_struct *task);
 
-/* The function that chooses an address, if @get_area would have chosen it. */
-static inline typeof(cohort_get_unmapped_area) *
-cohort_area(typeof(cohort_get_unmapped_area) *get_area)
+/* The address to prefer for a new region: @addr, if the caller has chosen one. */
+static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
+					unsigned long len, unsigned long pgoff,
+					unsigned long flags)
 {
-	return cohort_active() ? cohort_get_unmapped_area : get_area;
+	if (!cohort_active())
+		return addr;
+	return cohort_do_hint(file, addr, len, pgoff, flags);
 }
 
 #else /* !CONFIG_COHORT */
@@ -123,10 +126,11 @@ static inline void cohort_mm_init(struct mm_struct *mm) { }
 static inline long cohort_prctl_set(unsigned long flags) { return -EINVAL; }
 static inline long cohort_prctl_get(void) { return -EINVAL; }
 
-static inline typeof(cohort_get_unmapped_area) *
-cohort_area(typeof(cohort_get_unmapped_area) *get_area)
+static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
+					unsigned long len, unsigned long pgoff,
+					unsigned long flags)
 {
-	return get_area;
+	return addr;
 }
 
 #endif /* CONFIG_COHORT */

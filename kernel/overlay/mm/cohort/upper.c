@@ -583,55 +583,41 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
-/* An address at the start of a gigabyte, or 0 to use the usual one. */
-static unsigned long place_of(struct file *file, unsigned long addr,
-			      unsigned long len, unsigned long pgoff,
-			      unsigned long flags)
-{
-	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
-	    (flags & MAP_FIXED) || in_compat_syscall())
-		return 0;
-	/* The file's huge pages must still fit. */
-	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
-		return 0;
-	/*
-	 * Leave files with their own get_unmapped_area() alone, except shmem
-	 * and those that only align to huge pages.
-	 */
-	if (file && file->f_op->get_unmapped_area != thp_get_unmapped_area &&
-	    !shmem_file(file))
-		return 0;
-	addr = mm_get_unmapped_area(current->mm, file, 0, len + PUD_SIZE, pgoff,
-				    flags);
-	return IS_ERR_VALUE(addr) ? 0 : ALIGN(addr, PUD_SIZE);
-}
-
 /**
- * cohort_get_unmapped_area() - where to map a large piece of shared memory
+ * cohort_do_hint() - where to map a large piece of shared memory
  * @file: a file with its own get_unmapped_area(), or NULL for anonymous memory
  * @addr: the address that the caller prefers, or 0
  * @len: bytes
  * @pgoff: where in the file
  * @flags: MAP_*
  *
- * Chooses the start of a gigabyte, so that as many PMD tables as possible have
+ * Prefers the start of a gigabyte, so that as many PMD tables as possible have
  * nothing else in their range. This takes 18 random bits from the address; all
  * members of a cohort have the same layout anyway.
  *
- * Return: the address, or -ENOMEM and the like.
+ * Return: a free address to prefer, or @addr.
  */
-unsigned long cohort_get_unmapped_area(struct file *file, unsigned long addr,
-				       unsigned long len, unsigned long pgoff,
-				       unsigned long flags)
+unsigned long cohort_do_hint(struct file *file, unsigned long addr,
+			     unsigned long len, unsigned long pgoff,
+			     unsigned long flags)
 {
-	unsigned long place = 0;
+	unsigned long place;
 
-	if (cohort_member(current->mm))
-		place = place_of(file, addr, len, pgoff, flags);
-	if (place)
-		return place;
-	if (file)
-		return file->f_op->get_unmapped_area(file, addr, len, pgoff,
-						     flags);
-	return shmem_get_unmapped_area(NULL, addr, len, pgoff, flags);
+	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
+	    (flags & MAP_FIXED) || in_compat_syscall() ||
+	    !cohort_member(current->mm))
+		return addr;
+	/* The file's huge pages must still fit. */
+	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
+		return addr;
+	/*
+	 * Leave files with their own get_unmapped_area() alone, except shmem
+	 * and those that only align to huge pages.
+	 */
+	if (file && file->f_op->get_unmapped_area != thp_get_unmapped_area &&
+	    !shmem_file(file))
+		return addr;
+	place = mm_get_unmapped_area(current->mm, file, 0, len + PUD_SIZE,
+				     pgoff, flags);
+	return IS_ERR_VALUE(place) ? addr : ALIGN(place, PUD_SIZE);
 }
