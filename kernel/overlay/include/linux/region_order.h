@@ -59,6 +59,7 @@ static inline unsigned long region_orders(vm_flags_t flags)
 }
 
 bool region_order_advice(int advice);
+void region_order_do_prepare(void);
 int region_order_madvise(struct vm_area_struct *vma, int advice,
 			 unsigned long *vm_flags);
 vm_flags_t region_order_do_default(struct mm_struct *mm, unsigned long kind,
@@ -71,6 +72,13 @@ bool region_order_do_copy_pmd(struct vm_fault *vmf);
 void region_order_do_show(struct seq_file *m, vm_flags_t flags);
 long region_order_prctl_set(unsigned long kinds, unsigned long advice);
 long region_order_prctl_get(unsigned long kind);
+
+/* Before madvise() takes a lock: switch the hooks on for the first order. */
+static inline void region_order_prepare(int advice)
+{
+	if (unlikely((advice & 0xff00) == MADV_ORDER) && !region_order_active())
+		region_order_do_prepare();
+}
 
 /* Children and programs executed keep what the process asked for. */
 static inline void region_order_mm_init(struct mm_struct *mm,
@@ -189,6 +197,10 @@ static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
 static inline bool region_order_advice(int advice)
 {
 	return false;
+}
+
+static inline void region_order_prepare(int advice)
+{
 }
 
 static inline int region_order_madvise(struct vm_area_struct *vma, int advice,

@@ -39,8 +39,13 @@ static bool order_supported(int order)
 		BIT(order));
 }
 
-/* True if this is advice about an order that this machine supports. */
-static bool advice_valid(int advice)
+/**
+ * region_order_advice() - whether madvise() may take this advice
+ * @advice: the advice with order and policy
+ *
+ * Return: true if it is advice about an order that this machine supports.
+ */
+bool region_order_advice(int advice)
 {
 	int policy = advice & 0xff;
 
@@ -59,20 +64,14 @@ static bool advice_valid(int advice)
 }
 
 /**
- * region_order_advice() - whether madvise() may take this advice
- * @advice: the advice with order and policy
+ * region_order_do_prepare() - switch the hooks on
  *
- * Switches the hooks on, so the caller must hold no lock.
- *
- * Return: true if it is advice about an order that this machine supports.
+ * The caller holds no lock, because the key is switched under those of CPU hotplug.
  */
-bool region_order_advice(int advice)
+void region_order_do_prepare(void)
 {
-	if (!advice_valid(advice))
-		return false;
 	if (!static_key_enabled(&region_order_key))
 		static_branch_enable(&region_order_key);
-	return true;
 }
 
 /* The order and policy flags of an advice. */
@@ -269,6 +268,7 @@ long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 		return -EINVAL;
 	if ((kinds & PR_ORDER_FILE) && (advice & MADV_ORDER_COPY))
 		return -EINVAL;
+	region_order_do_prepare();
 
 	bits = advice_flags(advice) >> VM_ORDER_SHIFT;
 	if (mmap_write_lock_killable(mm))
