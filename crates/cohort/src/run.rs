@@ -155,8 +155,8 @@ pub struct Args {
     #[arg(long)]
     merge: bool,
     /// The page size of the program's heap and of what it maps without a file, for instance 64K;
-    /// `2M,wait` waits for such pages rather than taking smaller ones, `64K,copy` copies whole
-    /// pages on write. Kept by its children and by programs that they execute.
+    /// `2M,wait` waits for such pages rather than taking smaller ones, which takes CAP_SYS_NICE;
+    /// `64K,copy` copies whole pages on write. Kept by its children and by programs that they execute.
     #[arg(long, value_name = "SIZE[,POLICY]")]
     order: Option<Pages>,
     /// That of the heap alone; `no` for the machine's own rules.
@@ -269,6 +269,11 @@ fn no_order(error: &io::Error, pages: Pages, known: bool) -> String {
         Some(libc::EINVAL) => {
             "this kernel has no page size for each region; build one with `cohort lab build` and \
              try the program in `cohort lab shell`"
+                .into()
+        }
+        Some(libc::EPERM) if pages.wait => {
+            "to wait for pages takes the privilege CAP_SYS_NICE, which root has; the other \
+             policies take none"
                 .into()
         }
         _ => format!("the kernel refused pages of {pages}: {}", plain(error)),
@@ -470,6 +475,14 @@ mod tests {
         assert!(lacking.contains("no pages of 8 kB"), "{lacking}");
         let old = no_order(&error, pages, false);
         assert!(old.contains("no page size for each region"), "{old}");
+    }
+
+    #[test]
+    fn a_wait_without_the_privilege_is_told_apart() {
+        let error = io::Error::from_raw_os_error(libc::EPERM);
+        let refused = |pages: &str| no_order(&error, pages.parse().unwrap(), true);
+        assert!(refused("2M,wait").contains("CAP_SYS_NICE"));
+        assert!(!refused("2M,copy").contains("CAP_SYS_NICE"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 /*
  * A page size per region: how it is set, kept and shown.
  */
+#include <linux/capability.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/region_order.h>
@@ -74,6 +75,17 @@ void region_order_do_prepare(void)
 		static_branch_enable(&region_order_key);
 }
 
+/*
+ * True if the task may ask for this advice. A fault that waits takes precedence over
+ * other tasks: it compacts and reclaims for one page again and again, and resets the
+ * back-off that compaction has for the whole machine. CAP_SYS_NICE is the privilege
+ * for that, as for priorities, and for advice to another process.
+ */
+static bool may_ask(int advice)
+{
+	return !(advice & MADV_ORDER_WAIT) || capable(CAP_SYS_NICE);
+}
+
 /* The order and policy flags of an advice. */
 static vm_flags_t advice_flags(int advice)
 {
@@ -119,8 +131,9 @@ static vm_flags_t with_order(vm_flags_t vm_flags, vm_flags_t order)
  * @vm_flags: the region's flags, to which the order is added
  *
  * Return: 0; -EINVAL for special regions, and for a policy that files do not have;
- * -EPERM for locked regions, whose pages are present already; -EOPNOTSUPP for memory
- * that is neither private anonymous nor read through the page cache.
+ * -EPERM for locked regions, whose pages are present already, and for a caller without
+ * the privilege to wait; -EOPNOTSUPP for memory that is neither private anonymous nor
+ * read through the page cache.
  */
 int region_order_madvise(struct vm_area_struct *vma, int advice,
 			 unsigned long *vm_flags)
@@ -130,7 +143,7 @@ int region_order_madvise(struct vm_area_struct *vma, int advice,
 	/* exec keeps a pointer to this region: it must not be split or merged. */
 	if (vma_is_temporary_stack(vma))
 		return -EINVAL;
-	if (*vm_flags & VM_LOCKED)
+	if ((*vm_flags & VM_LOCKED) || !may_ask(advice))
 		return -EPERM;
 	if (!vma_is_anonymous(vma)) {
 		if (vma_is_dax(vma))
@@ -254,7 +267,7 @@ unsigned long region_order_do_area(struct file *file, unsigned long addr,
  * privileges.
  *
  * Return: 0; -EINVAL for an unknown kind, an unsupported order, or a policy that the
- * kind does not have; -EINTR.
+ * kind does not have; -EPERM without the privilege to wait; -EINTR.
  */
 long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 {
@@ -268,6 +281,8 @@ long region_order_prctl_set(unsigned long kinds, unsigned long advice)
 		return -EINVAL;
 	if ((kinds & PR_ORDER_FILE) && (advice & MADV_ORDER_COPY))
 		return -EINVAL;
+	if (!may_ask(advice))
+		return -EPERM;
 	region_order_do_prepare();
 
 	bits = advice_flags(advice) >> VM_ORDER_SHIFT;

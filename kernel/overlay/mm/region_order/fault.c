@@ -2,6 +2,7 @@
 /*
  * A page size per region: faults that find no page of that size.
  */
+#include <linux/capability.h>
 #include <linux/cpuset.h>
 #include <linux/gfp.h>
 #include <linux/jiffies.h>
@@ -64,37 +65,39 @@ static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
 #endif
 
 /*
- * Make sure that enough memory is free, perhaps scattered, by the rules of base
- * pages: reclaim and, if all else fails, the OOM killer. Otherwise a task could
- * wait for ever for a page that compaction cannot make.
+ * True if enough memory is free, perhaps scattered. Otherwise a task could wait for
+ * ever for a page that compaction cannot make.
  *
- * One task at a time: the pages it holds meanwhile are charged to no process and no
- * control group, and must not get others killed.
+ * The base pages are charged to the task's control group while it holds them, and
+ * are reclaimed for as far as a large page would be: neither the machine's OOM killer
+ * nor the group's is called. One task at a time, so that all waiters together hold
+ * no more than one large page.
  */
-static void have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
+static bool have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
 {
+	gfp_t gfp = GFP_HIGHUSER_MOVABLE | __GFP_ACCOUNT | __GFP_RETRY_MAYFAIL |
+		    __GFP_NOWARN;
 	static DEFINE_MUTEX(lock);
-	struct page *page = NULL, *next;
+	struct page *page, *next;
 	LIST_HEAD(pages);
 	int i;
 
+	/* Another waiter looks: the next try of this one may. */
 	if (!mutex_trylock(&lock))
-		return;
-	for (i = 0; i < 1 << order; i++) {
-		page = alloc_pages_mpol(GFP_HIGHUSER_MOVABLE, 0, pol, ilx,
-					numa_node_id());
-		if (!page || fatal_signal_pending(current))
+		return true;
+	for (i = 0; i < 1 << order && !fatal_signal_pending(current); i++) {
+		page = alloc_pages_mpol(gfp, 0, pol, ilx, numa_node_id());
+		if (!page)
 			break;
 		list_add(&page->lru, &pages);
 		cond_resched();
 	}
-	if (page && i < 1 << order)
-		__free_page(page);
 	list_for_each_entry_safe(page, next, &pages, lru) {
 		list_del(&page->lru);
 		__free_page(page);
 	}
 	mutex_unlock(&lock);
+	return i == 1 << order;
 }
 
 /*
@@ -102,6 +105,9 @@ static void have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
  * failure compaction is deferred for up to 64 attempts and skips blocks that it
  * could not empty. This suits callers with a fallback; a waiter has none, and memory
  * changes meanwhile.
+ *
+ * The back-off is the whole machine's, so the task must have the privilege itself. One
+ * that has inherited the policy without it waits for compaction at stock's pace.
  */
 static void insist(int order)
 {
@@ -112,6 +118,8 @@ static void insist(int order)
 	struct zoneref *z;
 	struct zone *zone;
 
+	if (!has_capability_noaudit(current, CAP_SYS_NICE))
+		return;
 	if (time_before(jiffies, then) ||
 	    cmpxchg(&next, then, jiffies + max(HZ / 10, 1)) != then)
 		return;
@@ -131,7 +139,9 @@ static void insist(int order)
  *
  * Drops the region's lock, so that no other task waits with this one. A system call
  * may hold other locks, for example a directory's, and pinning cannot always drop
- * the region's lock: both get smaller pages. Any signal ends the wait.
+ * the region's lock: both get smaller pages. So does a task for which there is not
+ * enough memory even in base pages, on the machine or in its control group. Any signal
+ * ends the wait.
  *
  * Return: true if the fault's lock was dropped and the fault must be retried.
  */
@@ -140,16 +150,19 @@ bool region_order_do_wait(struct vm_fault *vmf, int order)
 	unsigned int flags = vmf->flags;
 	struct mempolicy *pol;
 	pgoff_t ilx;
+	bool there;
 
 	if (!(flags & FAULT_FLAG_USER) || !(flags & FAULT_FLAG_ALLOW_RETRY) ||
 	    (flags & FAULT_FLAG_RETRY_NOWAIT) || fatal_signal_pending(current))
 		return false;
 
 	pol = fault_policy(vmf, order, &ilx);
+	there = have_memory(order, pol, ilx);
+	mpol_put(pol);
+	if (!there)
+		return false;
 	release_fault_lock(vmf);
 	count_vm_event(ORDER_WAITED);
-	have_memory(order, pol, ilx);
-	mpol_put(pol);
 	insist(order);
 	schedule_timeout_interruptible(max(HZ / 50, 1));
 	return true;

@@ -185,6 +185,33 @@ static void test_default_refused(long arg)
 	     "a call that is refused changed something");
 }
 
+static long child_without_privilege(long unused, long unused2)
+{
+	/* inherited, as a priority is */
+	must_call(setresuid(65534, 65534, 65534));
+	must_have(mem.base, 2, WAIT);
+	must_refuse(mem.base, mem.len, advice(2, WAIT), EPERM, "to wait");
+	must_refuse(mem.base, mem.len, advice(2, WAIT | COPY), EPERM, "to wait, and copy");
+	must(set_default(PR_ORDER_ANON, advice(4, WAIT)) == -EPERM, "to wait by default");
+	must_have(mem.base, 2, WAIT);
+	must(prctl(PR_GET_REGION_ORDER, PR_ORDER_ANON, 0, 0, 0) == (MADV_ORDER | MADV_ORDER_NONE),
+	     "a call that is refused changed something");
+	must(!set_order(mem.base, mem.len, 2, COPY), "an order without waiting is refused");
+	must(!set_default(PR_ORDER_ANON, advice(4, COPY)), "a default without waiting is refused");
+	must_have(mem.base, 2, COPY);
+	return 0;
+}
+
+/* A fault that waits takes precedence over others, so it takes CAP_SYS_NICE to ask. */
+static void test_privilege(long arg)
+{
+	need_orders();
+	map_mem(ARG(2, WAIT));
+	spawn(1);
+	ask(1, child_without_privilege, 0, 0);
+	must_have(mem.base, 2, WAIT);
+}
+
 /* As a program: exits 0 if heap, mapping and stack have their order. */
 static int report(const char *order)
 {
@@ -238,6 +265,7 @@ static const struct question questions[] = {
 static const struct test_case others[] = {
 	{ "Wrong requests are refused and change nothing", test_refused,
 	  .guards = REGION_ORDER | INTERFACE },
+	{ "Waiting needs a privilege", test_privilege, .guards = REGION_ORDER | PRIVILEGE },
 	{ "Wrong defaults are refused", test_default_refused,
 	  .guards = REGION_ORDER | INTERFACE },
 };

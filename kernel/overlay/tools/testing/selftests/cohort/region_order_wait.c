@@ -7,6 +7,7 @@
 #include "region_order/matrix.h"
 
 #include <setjmp.h>
+#include <sys/mount.h>
 #include <sys/uio.h>
 
 /* --- fragmented memory --------------------------------------------------- */
@@ -282,6 +283,124 @@ static void test_wait_ends(long arg)
 	must(board->word[3] == mem.order, "a page of order %ld came", board->word[3]);
 }
 
+static long child_is_limited(long unused, long unused2)
+{
+	need_cgroup();
+	return 0;
+}
+
+static long cgroup_value(const char *file, const char *key)
+{
+	char path[128], text[512], *p = text;
+
+	snprintf(path, sizeof(path), CGROUP "%s", file);
+	must(read_text(path, text, sizeof(text)) > 0, "%s cannot be read", path);
+	if (key) {
+		p = strstr(text, key);
+		must(p, "no %s in %s", key, path);
+		p += strlen(key);
+	}
+	return strtol(p, NULL, 10);
+}
+
+static void must_wait_on(long tries)
+{
+	long waited = vm_event("order_waited");
+
+	for (int i = 0; i < 500 && vm_event("order_waited") < waited + tries; i++)
+		usleep(20000);
+	if (board->word[3])
+		skip("a page of order %ld was there after all", board->word[3]);
+	must(vm_event("order_waited") >= waited + tries, "the fault does not wait");
+}
+
+static long child_waits_unprivileged(long unused, long unused2)
+{
+	must_call(setresuid(65534, 65534, 65534));
+	return child_waits(0, 0);
+}
+
+#define TRACE	"/sys/kernel/tracing/"
+
+/* How often a task has reset compaction's back-off while the fault waited. */
+static long resets_by(pid_t pid)
+{
+	static char text[1 << 20];
+	char who[32], *p = text;
+	long n = 0;
+
+	write_text(TRACE "trace", "");
+	must_wait_on(20);
+	must(read_text(TRACE "trace", text, sizeof(text)) >= 0, "the trace cannot be read");
+	/* " region_order_wa-123     [000] ..... 12.3: mm_compaction_defer_reset: ..." */
+	snprintf(who, sizeof(who), "-%d ", pid);
+	while ((p = strstr(p, who))) {
+		char *end = strchrnul(p, '\n'), was = *end;
+
+		*end = 0;
+		n += !!strstr(p, "mm_compaction_defer_reset");
+		*end = was;
+		p = end;
+	}
+	return n;
+}
+
+/*
+ * What a wait costs others: the memory it holds meanwhile is charged, nobody is killed
+ * for it, and only with the privilege it resets compaction's back-off.
+ */
+static void test_wait_is_bounded(long arg)
+{
+	const char *event = TRACE "events/compaction/mm_compaction_defer_reset/enable";
+	long killed, peak, resets;
+
+	need_orders();
+	need_peers(8);
+	mem.order = ARG_ORDER(arg);
+	mem.block = page_size << mem.order;
+	mem.len = 2 * mem.block;
+	mem.base = map_at(arena(2), mem.len, RW, ANONYMOUS, -1, 0);
+	must(!set_order(mem.base, mem.len, mem.order, WAIT), "the order is refused");
+	/* fork the children before memory is short */
+	for (int who = 1; who <= 3; who++)
+		spawn(who);
+	ask(1, child_is_limited, 0, 0);
+	ask(3, child_is_limited, 0, 0);
+	fragment_for_good(mem.order);
+
+	killed = vm_event("oom_kill");
+	tell(1, child_waits, 0, 0);
+	must_wait_on(5);
+	peak = cgroup_value("memory.peak", NULL);
+	must(peak >= (long)mem.block, "the group's peak is %ld bytes", peak);
+
+	mount("tracefs", TRACE, "tracefs", 0, NULL);
+	if (!write_text(event, "1")) {
+		resets = resets_by(pid_of(1));
+		must(resets > 0, "a wait with the privilege resets nothing");
+		kill_peer(1);
+		tell(2, child_waits_unprivileged, 0, 0);
+		must_wait_on(2);
+		resets = resets_by(pid_of(2));
+		must(!resets, "a wait without the privilege resets %ld times", resets);
+		write_text(event, "0");
+		kill_peer(2);
+	} else {
+		note("no trace of compaction");
+		kill_peer(1);
+	}
+
+	/* a group that has no room for the page: no wait for it, and nobody is killed */
+	must(!write_text(CGROUP "memory.max", "1048576"), "no limit");
+	tell(3, child_waits, 0, 0);
+	usleep(2000000);
+	must(!is_gone(pid_of(3)), "the waiting task was killed");
+	must(!cgroup_value("memory.events", "oom_kill "), "the group's OOM killer was called");
+	must(vm_event("oom_kill") == killed, "the machine's OOM killer was called");
+	release_pipes();
+	kill_peer(3);
+}
+
 /* Movable fragmented memory: a fault with WAIT gets its page. */
 static void test_fragmented(long arg)
 {
@@ -393,6 +512,8 @@ static const struct test_case slow[] = {
 	  ON(ARG(4, WAIT), IMAGE), .guards = REGION_ORDER },
 	{ "A wait ends by signals and by memory", test_wait_ends, ARG(9, WAIT),
 	  .guards = REGION_ORDER },
+	{ "A wait is charged, kills nobody, and insists by privilege", test_wait_is_bounded,
+	  ARG(9, WAIT), .guards = REGION_ORDER | PRIVILEGE },
 	{ "A fault that waits for a file counts as one miss", test_file_wait_misses, ON(ARG(9,
 	  WAIT), IMAGE), .guards = REGION_ORDER },
 };
