@@ -9,13 +9,25 @@
 #include <linux/ksm_selective.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
+#include <linux/uidgid_types.h>
 
-#define KSM_APP_LEN	TASK_COMM_LEN
+/**
+ * struct ksm_app - an application: processes that are alike
+ * @user: the real user ID of its main thread
+ * @name: the name of its main thread
+ *
+ * A name can be had by any process, so it says something only about processes of one
+ * user. The executable would say no more: anybody can execute it.
+ */
+struct ksm_app {
+	kuid_t user;
+	char name[TASK_COMM_LEN];
+};
 
 /**
  * struct ksm_selective - selective merging of one address space
  * @state: why it is dormant and what ksmd has done about it (KSM_DORMANT, ...)
- * @app: the application: the name of its main thread when it became dormant
+ * @app: the application that it was when it became dormant
  * @scans: number of complete scans
  * @scans_left: number of scans that ended early because it woke
  * @pages_scanned: pages looked at in all scans
@@ -25,7 +37,7 @@
  */
 struct ksm_selective {
 	unsigned int state;
-	char app[KSM_APP_LEN];
+	struct ksm_app app;
 	unsigned long scans;
 	unsigned long scans_left;
 	unsigned long pages_scanned;
@@ -84,11 +96,11 @@ extern unsigned long ksm_profile_max_bytes;
 extern unsigned long ksm_profile_bytes;
 extern unsigned long ksm_profile_refused;
 
-void ksm_profile_begin(const char *app);
-void ksm_profile_end(const char *app);
+void ksm_profile_begin(const struct ksm_app *app);
+void ksm_profile_end(const struct ksm_app *app);
 bool ksm_profile_next(struct vm_area_struct *vma, bool forked,
 		      unsigned long *addr, unsigned long *end);
-void ksm_profile_merged(const char *app, unsigned long addr);
+void ksm_profile_merged(const struct ksm_app *app, unsigned long addr);
 ssize_t ksm_profile_read(char *buf, loff_t off, size_t count);
 ssize_t ksm_profile_write(char *buf, size_t count);
 

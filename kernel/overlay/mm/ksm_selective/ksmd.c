@@ -39,8 +39,8 @@ static bool ksmd_nice_chosen;
 /* Pages that were scanned and have not merged. */
 static struct rb_root selective_index = RB_ROOT;
 
-/* The name, at the start of the scan, of the application that is scanned. */
-static char scan_app[KSM_APP_LEN];
+/* What the application that is scanned was at the start of the scan. */
+static struct ksm_app scan_app;
 
 /* The page that ksmd is working on. */
 static struct page *scan_page;

@@ -2,16 +2,19 @@
 /*
  * Selective merging: the virtual pages at which merging has succeeded.
  *
- * A profile is a set of virtual pages: one per application, known by the name of
- * its main thread (processes forked from one zygote execute the same file), and a
- * global one, their union, for a cohort whose members have one layout. Bits are set
+ * A profile is a set of virtual pages: one per application, known by its user and the
+ * name of its main thread (processes forked from one zygote execute the same file), and
+ * a global one, their union, for a cohort whose members have one layout. Bits are set
  * when pages merge. An application in which nothing has merged yet has no profile
  * and is scanned whole: its first process has no sibling to merge with, which does
  * not predict the next one.
  *
  * A set is a tree of chunks, each a bitmap of what one last-level table maps.
  * All sets together take at most profile_max_bytes; pages that do not fit are
- * counted and not learned.
+ * counted and not learned. The user pays for them, and for the pages that it is the
+ * first to bring into the global set. A user that has less than its equal share of
+ * the limit gets room from the one that has most; so nobody loses or is refused what
+ * is within the share, whatever others do.
  *
  * One mutex protects all of it. It nests inside ksm_thread_mutex and the mmap_lock
  * of the scanned process; its holder takes only the allocator's locks, and touches
@@ -23,6 +26,7 @@
 #include <linux/ctype.h>
 #include <linux/hashtable.h>
 #include <linux/kstrtox.h>
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
@@ -31,6 +35,8 @@
 #include <linux/string.h>
 #include <linux/string_helpers.h>
 #include <linux/stringhash.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 
 #include "internal.h"
 
@@ -43,23 +49,46 @@ struct chunk {
 };
 
 /**
+ * struct payer - what the profiles of one user take
+ * @node: in @payers
+ * @user: its ID
+ * @bytes: allocated for it, with this structure
+ */
+struct payer {
+	struct list_head node;
+	kuid_t user;
+	unsigned long bytes;
+};
+
+/* A chunk of the global profile, to which several users add. */
+struct paid_chunk {
+	struct chunk chunk;
+	struct payer *payer;
+};
+
+/**
  * struct profile - a set of virtual pages
  * @chunks: its parts, in the order of their addresses; none is empty
+ * @payer: who pays for it; NULL for the global one, of which each chunk has its own
  * @node: in @apps
  * @known: a process of this application was scanned whole, and there was another
  *	   process to merge with
- * @app: the name of the application
+ * @app: the application
  */
 struct profile {
 	struct rb_root chunks;
+	struct payer *payer;
 	struct hlist_node node;
 	bool known;
-	char app[KSM_APP_LEN];
+	struct ksm_app app;
 };
 
 static DEFINE_MUTEX(profile_mutex);
 static DEFINE_HASHTABLE(apps, 6);
 static struct profile global;
+/* The users that have profiles. Few, or as many as the limit has room for. */
+static LIST_HEAD(payers);
+static unsigned int nr_payers;
 /* The pages that the current scan visits; NULL for all. */
 static struct profile *scan_profile;
 /* The current scan has visited all pages from the first on. */
@@ -79,16 +108,147 @@ bool ksm_learning;
 
 /* --- sets ----------------------------------------------------------------- */
 
-static void *get_bytes(size_t size)
+static void pay(struct payer *payer, long bytes)
+{
+	payer->bytes += bytes;
+	ksm_profile_bytes += bytes;
+}
+
+static size_t chunk_size(struct profile *p)
+{
+	return p->payer ? sizeof(struct chunk) : sizeof(struct paid_chunk);
+}
+
+static void free_chunk(struct profile *p, struct chunk *c)
+{
+	struct payer *payer = p->payer;
+
+	if (!payer)
+		payer = container_of(c, struct paid_chunk, chunk)->payer;
+	pay(payer, -(long)chunk_size(p));
+	kfree(c);
+}
+
+static void empty(struct profile *p)
+{
+	struct chunk *c, *next;
+
+	rbtree_postorder_for_each_entry_safe(c, next, &p->chunks, node)
+		free_chunk(p, c);
+	p->chunks = RB_ROOT;
+}
+
+static void free_app(struct profile *p)
+{
+	/* The running scan continues with all pages. */
+	if (scan_profile == p) {
+		scan_profile = NULL;
+		scan_whole = false;
+	}
+	empty(p);
+	hash_del(&p->node);
+	pay(p->payer, -(long)sizeof(*p));
+	kfree(p);
+}
+
+/* Forget users that pay for nothing. */
+static void drop_payers(void)
+{
+	struct payer *payer, *next;
+
+	list_for_each_entry_safe(payer, next, &payers, node) {
+		if (payer->bytes > sizeof(*payer))
+			continue;
+		pay(payer, -(long)payer->bytes);
+		list_del(&payer->node);
+		nr_payers--;
+		kfree(payer);
+	}
+}
+
+/* Forget a profile of a user or, if it has none, what it has in the global one. */
+static void forget_one(struct payer *payer)
+{
+	struct rb_node *node, *next;
+	struct profile *p;
+	struct chunk *c;
+	int i;
+
+	hash_for_each(apps, i, p, node) {
+		if (p->payer == payer) {
+			free_app(p);
+			return;
+		}
+	}
+	for (node = rb_first(&global.chunks); node; node = next) {
+		next = rb_next(node);
+		c = rb_entry(node, struct chunk, node);
+		if (container_of(c, struct paid_chunk, chunk)->payer != payer)
+			continue;
+		rb_erase(node, &global.chunks);
+		free_chunk(&global, c);
+	}
+}
+
+/*
+ * Make room for what is within a user's equal share. If that does not fit, the others
+ * have more than all their shares, so one of them has more than its own.
+ */
+static bool make_room(struct payer *payer, size_t size)
+{
+	unsigned long limit = READ_ONCE(ksm_profile_max_bytes);
+	unsigned long share = limit / nr_payers;
+	struct payer *other, *most;
+
+	while (ksm_profile_bytes + size > limit) {
+		if (payer->bytes + size > share)
+			return false;
+		most = payer;
+		list_for_each_entry(other, &payers, node)
+			if (other->bytes > most->bytes)
+				most = other;
+		if (most->bytes <= max(share, sizeof(*most)))
+			return false;
+		forget_one(most);
+	}
+	return true;
+}
+
+static void *get_bytes(struct payer *payer, size_t size)
 {
 	void *p;
 
-	if (ksm_profile_bytes + size > READ_ONCE(ksm_profile_max_bytes))
+	if (!make_room(payer, size))
 		return NULL;
 	p = kzalloc(size, GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
 	if (p)
-		ksm_profile_bytes += size;
+		pay(payer, size);
 	return p;
+}
+
+/* The user's account, or NULL. One without bytes is dropped by drop_payers(). */
+static struct payer *get_payer(kuid_t user)
+{
+	struct payer *payer;
+
+	list_for_each_entry(payer, &payers, node)
+		if (uid_eq(payer->user, user))
+			return payer;
+	payer = kzalloc(sizeof(*payer), GFP_KERNEL | __GFP_NORETRY |
+			__GFP_NOWARN);
+	if (!payer)
+		return NULL;
+	payer->user = user;
+	list_add(&payer->node, &payers);
+	nr_payers++;
+	if (!make_room(payer, sizeof(*payer))) {
+		list_del(&payer->node);
+		nr_payers--;
+		kfree(payer);
+		return NULL;
+	}
+	pay(payer, sizeof(*payer));
+	return payer;
 }
 
 /* The first chunk at or behind @index. */
@@ -110,30 +270,34 @@ static struct chunk *chunk_from(struct profile *p, unsigned long index)
 	return found;
 }
 
-static struct chunk *chunk_at(struct profile *p, unsigned long index)
+static bool chunk_less(struct rb_node *a, const struct rb_node *b)
 {
-	struct rb_node **link = &p->chunks.rb_node, *parent = NULL;
-	struct chunk *c;
+	return rb_entry(a, struct chunk, node)->index <
+	       rb_entry(b, struct chunk, node)->index;
+}
 
-	while (*link) {
-		parent = *link;
-		c = rb_entry(parent, struct chunk, node);
-		if (c->index == index)
-			return c;
-		link = index < c->index ? &parent->rb_left : &parent->rb_right;
-	}
-	c = get_bytes(sizeof(*c));
+/* The chunk at @index; one that is not there yet is paid for by @payer. */
+static struct chunk *chunk_at(struct profile *p, struct payer *payer,
+			      unsigned long index)
+{
+	struct chunk *c = chunk_from(p, index);
+
+	if (c && c->index == index)
+		return c;
+	/* This may remove others from the tree. */
+	c = get_bytes(payer, chunk_size(p));
 	if (!c)
 		return NULL;
 	c->index = index;
-	rb_link_node(&c->node, parent, link);
-	rb_insert_color(&c->node, &p->chunks);
+	if (!p->payer)
+		container_of(c, struct paid_chunk, chunk)->payer = payer;
+	rb_add(&c->node, &p->chunks, chunk_less);
 	return c;
 }
 
-static void set_page(struct profile *p, unsigned long page)
+static void set_page(struct profile *p, struct payer *payer, unsigned long page)
 {
-	struct chunk *c = chunk_at(p, page / CHUNK_PAGES);
+	struct chunk *c = chunk_at(p, payer, page / CHUNK_PAGES);
 
 	if (c)
 		__set_bit(page % CHUNK_PAGES, c->bits);
@@ -167,48 +331,41 @@ static bool next_run(struct profile *p, unsigned long *from, unsigned long *to)
 	return false;
 }
 
-static void empty(struct profile *p)
+static unsigned int app_hash(const struct ksm_app *app)
 {
-	struct chunk *c, *next;
-
-	rbtree_postorder_for_each_entry_safe(c, next, &p->chunks, node) {
-		kfree(c);
-		ksm_profile_bytes -= sizeof(*c);
-	}
-	p->chunks = RB_ROOT;
+	return full_name_hash(NULL, app->name, strlen(app->name));
 }
 
-static unsigned int app_hash(const char *app)
-{
-	return full_name_hash(NULL, app, strlen(app));
-}
-
-static struct profile *find_app(const char *app)
+static struct profile *find_app(const struct ksm_app *app)
 {
 	struct profile *p;
 
 	hash_for_each_possible(apps, p, node, app_hash(app))
-		if (!strcmp(p->app, app))
+		if (uid_eq(p->app.user, app->user) &&
+		    !strcmp(p->app.name, app->name))
 			return p;
 	return NULL;
 }
 
-static struct profile *get_app(const char *app)
+static struct profile *get_app(const struct ksm_app *app)
 {
+	struct payer *payer;
 	struct profile *p;
 
 	/* An empty name could not be written back, see parse_name(). */
-	if (!*app)
+	if (!*app->name)
 		return NULL;
 	p = find_app(app);
 	if (p)
 		return p;
-	p = get_bytes(sizeof(*p));
+	payer = get_payer(app->user);
+	p = payer ? get_bytes(payer, sizeof(*p)) : NULL;
 	if (!p) {
 		ksm_profile_refused++;
 		return NULL;
 	}
-	strscpy(p->app, app);
+	p->payer = payer;
+	p->app = *app;
 	hash_add(apps, &p->node, app_hash(app));
 	return p;
 }
@@ -223,18 +380,15 @@ static void clear_all(void)
 	scan_profile = NULL;
 	scan_whole = false;
 	empty(&global);
-	hash_for_each_safe(apps, i, next, p, node) {
-		empty(p);
-		hash_del(&p->node);
-		kfree(p);
-		ksm_profile_bytes -= sizeof(*p);
-	}
+	hash_for_each_safe(apps, i, next, p, node)
+		free_app(p);
+	drop_payers();
 }
 
 /* --- for ksmd ------------------------------------------------------------- */
 
 /* Choose the pages that the scan of a process visits. */
-void ksm_profile_begin(const char *app)
+void ksm_profile_begin(const struct ksm_app *app)
 {
 	enum ksm_scope scope = READ_ONCE(ksm_scope);
 	struct profile *p;
@@ -254,7 +408,7 @@ void ksm_profile_begin(const char *app)
 }
 
 /* The scan of a process is complete. */
-void ksm_profile_end(const char *app)
+void ksm_profile_end(const struct ksm_app *app)
 {
 	struct profile *p;
 
@@ -265,6 +419,7 @@ void ksm_profile_end(const char *app)
 			p->known = true;
 	}
 	scan_profile = NULL;
+	drop_payers();
 	mutex_unlock(&profile_mutex);
 }
 
@@ -308,15 +463,20 @@ bool ksm_profile_next(struct vm_area_struct *vma, bool forked,
 }
 
 /* Record that a page of an application has merged at an address. */
-void ksm_profile_merged(const char *app, unsigned long addr)
+void ksm_profile_merged(const struct ksm_app *app, unsigned long addr)
 {
+	struct payer *payer;
 	struct profile *p;
 
 	mutex_lock(&profile_mutex);
-	set_page(&global, addr >> PAGE_SHIFT);
+	payer = get_payer(app->user);
+	if (payer)
+		set_page(&global, payer, addr >> PAGE_SHIFT);
+	else
+		ksm_profile_refused++;
 	p = get_app(app);
 	if (p)
-		set_page(p, addr >> PAGE_SHIFT);
+		set_page(p, p->payer, addr >> PAGE_SHIFT);
 	mutex_unlock(&profile_mutex);
 }
 
@@ -330,7 +490,9 @@ struct window {
 	loff_t pos;		/* end of the text made so far */
 };
 
-#define LINE_LEN	(2 * 2 * sizeof(long) + KSM_APP_LEN * 4 + 16)
+/* "NAME", escaped, or "NAME USER" */
+#define NAME_LEN	(TASK_COMM_LEN * 4 + 12)
+#define LINE_LEN	(2 * 2 * sizeof(long) + NAME_LEN + 16)
 
 /* Returns whether the window is full. */
 static bool put_line(struct window *w, const char *line)
@@ -364,15 +526,19 @@ static bool put_profile(struct window *w, struct profile *p, const char *word,
 	return false;
 }
 
-/* Escape a name, which may hold any byte except NUL. */
-static void escape(const char *app, char *out)
+/* Escape the name, which may hold any byte except NUL; add the user if not root. */
+static void escape(const struct ksm_app *app, char *out)
 {
-	for (; *app; app++) {
-		if (isascii(*app) && isgraph(*app) && *app != '\\')
-			*out++ = *app;
+	const char *name = app->name;
+
+	for (; *name; name++) {
+		if (isascii(*name) && isgraph(*name) && *name != '\\')
+			*out++ = *name;
 		else
-			out += sprintf(out, "\\x%02x", (unsigned char)*app);
+			out += sprintf(out, "\\x%02x", (unsigned char)*name);
 	}
+	if (!uid_eq(app->user, GLOBAL_ROOT_UID))
+		out += sprintf(out, " %u", from_kuid(&init_user_ns, app->user));
 	*out = 0;
 }
 
@@ -389,7 +555,7 @@ static void escape(const char *app, char *out)
 ssize_t ksm_profile_read(char *buf, loff_t off, size_t count)
 {
 	struct window w = { .buf = buf, .off = off, .count = count };
-	char line[LINE_LEN], name[KSM_APP_LEN * 4 + 1];
+	char line[LINE_LEN], name[NAME_LEN];
 	struct profile *p;
 	int i;
 
@@ -397,7 +563,7 @@ ssize_t ksm_profile_read(char *buf, loff_t off, size_t count)
 	if (put_profile(&w, &global, "global", ""))
 		goto out;
 	hash_for_each(apps, i, p, node) {
-		escape(p->app, name);
+		escape(&p->app, name);
 		if (p->known) {
 			snprintf(line, sizeof(line), "known %s\n", name);
 			if (put_line(&w, line))
@@ -413,14 +579,22 @@ out:
 	return min_t(loff_t, w.pos - off, count);
 }
 
-static int parse_name(char *text, char *app)
+static int parse_name(char *text, struct ksm_app *app)
 {
-	char name[KSM_APP_LEN * 4 + 1];
+	char name[NAME_LEN], *user;
+	u32 id = 0;
 
 	if (strscpy(name, text) < 0)
 		return -EINVAL;
+	user = strchr(name, ' ');
+	if (user) {
+		*user++ = 0;
+		if (kstrtou32(user, 10, &id))
+			return -EINVAL;
+	}
+	app->user = make_kuid(&init_user_ns, id);
 	string_unescape_inplace(name, UNESCAPE_ANY);
-	if (!*name || strscpy_pad(app, name, KSM_APP_LEN) < 0)
+	if (!*name || !uid_valid(app->user) || strscpy_pad(app->name, name) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -449,7 +623,8 @@ static char *parse_range(char *text, unsigned long *from, unsigned long *to)
 	return rest;
 }
 
-static int set_range(struct profile *p, unsigned long from, unsigned long to)
+static int set_range(struct profile *p, struct payer *payer, unsigned long from,
+		     unsigned long to)
 {
 	unsigned long page = from >> PAGE_SHIFT, n;
 	struct chunk *c;
@@ -457,7 +632,7 @@ static int set_range(struct profile *p, unsigned long from, unsigned long to)
 	to >>= PAGE_SHIFT;
 	for (; page < to; page += n) {
 		n = min(CHUNK_PAGES - page % CHUNK_PAGES, to - page);
-		c = chunk_at(p, page / CHUNK_PAGES);
+		c = chunk_at(p, payer, page / CHUNK_PAGES);
 		if (!c)
 			return -ENOSPC;
 		bitmap_set(c->bits, page % CHUNK_PAGES, n);
@@ -468,7 +643,8 @@ static int set_range(struct profile *p, unsigned long from, unsigned long to)
 static int write_line(char *line)
 {
 	unsigned long from, to;
-	char app[KSM_APP_LEN];
+	struct ksm_app app;
+	struct payer *payer;
 	struct profile *p;
 	char *rest;
 
@@ -482,12 +658,13 @@ static int write_line(char *line)
 		rest = parse_range(line + 7, &from, &to);
 		if (!rest || *rest)
 			return -EINVAL;
-		return set_range(&global, from, to);
+		payer = get_payer(GLOBAL_ROOT_UID);
+		return payer ? set_range(&global, payer, from, to) : -ENOSPC;
 	}
 	if (!strncmp(line, "known ", 6)) {
-		if (parse_name(line + 6, app))
+		if (parse_name(line + 6, &app))
 			return -EINVAL;
-		p = get_app(app);
+		p = get_app(&app);
 		if (!p)
 			return -ENOSPC;
 		p->known = true;
@@ -495,10 +672,10 @@ static int write_line(char *line)
 	}
 	if (!strncmp(line, "app ", 4)) {
 		rest = parse_range(line + 4, &from, &to);
-		if (!rest || parse_name(rest, app))
+		if (!rest || parse_name(rest, &app))
 			return -EINVAL;
-		p = get_app(app);
-		return p ? set_range(p, from, to) : -ENOSPC;
+		p = get_app(&app);
+		return p ? set_range(p, p->payer, from, to) : -ENOSPC;
 	}
 	return -EINVAL;
 }
@@ -508,7 +685,8 @@ static int write_line(char *line)
  * @buf: lines, ended by a NUL; changed
  * @count: their length
  *
- * A line is `global FROM-TO`, `app FROM-TO NAME`, `known NAME`, or `clear`. A write
+ * A line is `global FROM-TO`, `app FROM-TO NAME`, `known NAME`, or `clear`, where a
+ * user other than root follows the name. Root pays for what is global. A write
  * may be a part of a longer text: if it has a newline, the bytes behind its last
  * newline are left to the next write.
  *
@@ -532,6 +710,7 @@ ssize_t ksm_profile_write(char *buf, size_t count)
 		line = end;
 		cond_resched();
 	}
+	drop_payers();
 	mutex_unlock(&profile_mutex);
 	return err ?: last ? last + 1 - buf : count;
 }

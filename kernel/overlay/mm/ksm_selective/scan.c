@@ -30,7 +30,7 @@ static bool next_slot(void)
 	ksm_scan.mm_slot = mm_slot;
 	ksm_scan.address = 0;
 	ksm_scan.rmap_list = &mm_slot->rmap_list;
-	memcpy(scan_app, mm_slot->selective.app, sizeof(scan_app));
+	scan_app = mm_slot->selective.app;
 	spin_unlock(&ksm_mmlist_lock);
 
 	if (!found) {
@@ -41,7 +41,7 @@ static bool next_slot(void)
 	if (ksm_test_exit(mm_slot->slot.mm))
 		return true;
 	twins_later = false;
-	ksm_profile_begin(scan_app);
+	ksm_profile_begin(&scan_app);
 	/*
 	 * A page in an LRU batch has one reference too many to merge, and no
 	 * later scan would try it again.
@@ -195,7 +195,7 @@ static void end_scan(struct ksm_mm_slot *mm_slot)
 	}
 	/* Items behind the last page that was found are stale. */
 	remove_trailing_rmap_items(ksm_scan.rmap_list);
-	ksm_profile_end(scan_app);
+	ksm_profile_end(&scan_app);
 	mm_slot->selective.scans++;
 	ksm_dormant_scans++;
 }

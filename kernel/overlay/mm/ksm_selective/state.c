@@ -23,6 +23,7 @@
 #define pr_fmt(fmt) "ksm: " fmt
 
 #include <linux/cgroup.h>
+#include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/oom.h>
 #include <linux/sched/coredump.h>
@@ -169,7 +170,9 @@ static bool change(struct ksm_selective *s, struct task_struct *task,
 	if (!dormant)
 		return state_clear(&s->state, reason);
 	/* A name that changes meanwhile may be cut, but is terminated. */
-	strscpy_pad(s->app, task->group_leader->comm, sizeof(s->app));
+	strscpy_pad(s->app.name, task->group_leader->comm);
+	/* The real one: a program that runs with another's rights keeps it. */
+	s->app.user = task_uid(task->group_leader);
 	s->state &= ~KSM_FORKED;
 	if (task->group_leader->flags & PF_FORKNOEXEC)
 		s->state |= KSM_FORKED;

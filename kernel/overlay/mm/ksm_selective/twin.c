@@ -24,7 +24,7 @@ static void want_twins(struct ksm_rmap_item *rmap_item)
 static void selective_do_merged(struct ksm_rmap_item *rmap_item)
 {
 	struct ksm_selective *s;
-	char app[KSM_APP_LEN];
+	struct ksm_app app;
 
 	/* A page that merged with the zero page has no twins in the index. */
 	if (rmap_item->address & STABLE_FLAG)
@@ -32,9 +32,9 @@ static void selective_do_merged(struct ksm_rmap_item *rmap_item)
 	s = ksm_selective_lock(rmap_item->mm);
 	if (!s)
 		return;
-	memcpy(app, s->app, sizeof(app));
+	app = s->app;
 	ksm_selective_unlock();
-	ksm_profile_merged(app, rmap_item->address & PAGE_MASK);
+	ksm_profile_merged(&app, rmap_item->address & PAGE_MASK);
 }
 
 /*

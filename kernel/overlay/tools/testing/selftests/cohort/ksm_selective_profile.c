@@ -46,6 +46,79 @@ static void test_profile(long arg)
 	}
 }
 
+static long become(long user, long unused)
+{
+	must_call(setresuid(user, user, user));
+	return 0;
+}
+
+/* A user that gives its processes another's name changes nothing for that one. */
+static void test_users(long arg)
+{
+	static const int users[] = { 0, 1000, 1000, 0, 1000, 1001 };
+	/* the first two of a user's are scanned whole */
+	static const int scanned[] = { 0, PAGES, PAGES, PAGES, 16, PAGES };
+
+	setup(5, PAGES);
+	start("application");
+	for (int i = 1; i <= 5; i++) {
+		ask(i, become, users[i], 0);
+		ask(i, fill, RANGE(16, PAGES), 10000 * i);
+		ask(i, rename_me, 1, 0);
+		dormant(i, true);
+		wait_scans(i, 1);
+		must(of(i, "ksm_pages_scanned") == scanned[i],
+		     "%ld pages scanned of peer %d, of user %d", of(i, "ksm_pages_scanned"), i,
+		     users[i]);
+	}
+	read_profile();
+	must(strstr(text, "known app\\x201\n"), "profile reads %s", text);
+	must(strstr(text, "known app\\x201 1000\n"), "profile reads %s", text);
+	ksm_set("profile", "clear");
+	ksm_set("profile", text);
+	read_profile();
+	must(strstr(text, "known app\\x201 1000\n"), "profile reads %s", text);
+}
+
+/* A user that fills the profiles, with names and pages, leaves the others their share. */
+static void test_shares(long arg)
+{
+	const int names = 60, ours = 999;
+
+	setup(3, PAGES);
+	start("application");
+	ksm_set("profile_max_bytes", "4096");
+	ask(1, become, 1000, 0);
+	ask(2, become, 1000, 0);
+	dormant(2, true);
+	wait_scans(2, 1);
+	for (int i = 1; i <= names; i++) {
+		dormant(1, false);
+		ask(1, rename_me, i, 0);
+		ask(1, fill, ALL, 1000);
+		dormant(1, true);
+		wait_scans(1, i);
+	}
+	must(ksm("profile_refused") > 0, "the user has not filled the profiles");
+	ask(3, rename_me, ours, 0);
+	dormant(3, true);
+	wait_scans(3, 1);
+	must(of(3, "ksm_merging_pages") == PAGES, "%ld merged", of(3, "ksm_merging_pages"));
+	read_profile();
+	must(strstr(text, "known app\\x20999\n"), "profile reads %s", text);
+	must(ksm("profile_bytes") <= 4096, "%ld bytes", ksm("profile_bytes"));
+	/* and what it has it keeps */
+	for (int i = names + 1; i <= 2 * names; i++) {
+		dormant(1, false);
+		ask(1, rename_me, i, 0);
+		ask(1, fill, ALL, 1000);
+		dormant(1, true);
+		wait_scans(1, i);
+	}
+	read_profile();
+	must(strstr(text, "known app\\x20999\n"), "profile reads %s", text);
+}
+
 /*
  * With several programs and one global profile, each is scanned once per dormant
  * phase, and then ksmd sleeps.
@@ -377,6 +450,10 @@ static const struct test_case cases[] = {
 	  .guards = KSM_SELECTIVE },
 	{ "Is the second scanned by the global profile?", test_profile, 1,
 	  .guards = KSM_SELECTIVE },
+	{ "Is a name of another user's no name of ours?", test_users,
+	  .guards = KSM_SELECTIVE | PRIVILEGE },
+	{ "Does a user who fills the profiles leave the others their share?", test_shares,
+	  .guards = KSM_SELECTIVE | PRIVILEGE },
 	{ "Does a run of many programs with one profile end?", test_many, .guards = KSM_SELECTIVE },
 	{ "Can a profile be saved and restored?", test_restore, .guards = KSM_SELECTIVE },
 	{ "Does a full scan on demand learn?", test_learn, .guards = KSM_SELECTIVE },
