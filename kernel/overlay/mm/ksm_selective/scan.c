@@ -157,14 +157,17 @@ static bool still_merged(struct mm_struct *mm, unsigned long addr)
 
 /*
  * Remove stale items behind the cursor after an aborted scan. The next full scan
- * would do it, but a process whose scans are always aborted would gather items.
+ * would do it, but a process whose scans are always aborted would gather items. It has
+ * such items for sure only if it has more items than pages, and pages that it maps
+ * through tables charged to others have items as well.
  */
 static void drop_gone(struct mm_struct *mm)
 {
 	struct ksm_rmap_item *rmap_item;
 
 	if (ksm_test_exit(mm) ||
-	    mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES))
+	    mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES) +
+				  cohort_rss(mm))
 		return;
 	while ((rmap_item = *ksm_scan.rmap_list)) {
 		if ((rmap_item->address & STABLE_FLAG) &&

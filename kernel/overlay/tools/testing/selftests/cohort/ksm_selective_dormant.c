@@ -255,6 +255,41 @@ static void test_woken_midway(long arg)
 	ask(1, intact, RANGE(0, pages), 1000);
 }
 
+/*
+ * A process that wakes in the middle of a scan keeps its items, which the next scan
+ * needs, even if all pages are in tables that its parent is charged for.
+ */
+static void test_woken_borrower(long arg)
+{
+	const long pages = 2048;
+	long items;
+
+	setup_area(pages);
+	merge_area(pages, 0);
+	fill(RANGE(0, pages), 1000);
+	become_zygote();
+	spawn(1);
+	start("all");
+	ksm_set("pages_to_scan", "10000");
+	dormant(1, true);
+	wait_scans(1, 1);
+	items = of(1, "ksm_rmap_items");
+	must(items >= pages, "%ld items", items);
+	dormant(1, false);
+	ksm_set("pages_to_scan", "16");
+	ksm_set("sleep_millisecs", "20");
+	dormant(1, true);
+	for (int i = 0; i < 500 && of(1, "ksm_pages_scanned") < pages + 32; i++)
+		usleep(2000);
+	dormant(1, false);
+	for (int i = 0; i < 500 && !of(1, "ksm_scans_left"); i++)
+		usleep(2000);
+	must(of(1, "ksm_scans_left") == 1, "left %ld times", of(1, "ksm_scans_left"));
+	must(of(1, "ksm_rmap_items") == items, "%ld items of %ld are left",
+	     of(1, "ksm_rmap_items"), items);
+	ask(1, intact, RANGE(0, pages), 1000);
+}
+
 static void test_freezer(long arg)
 {
 	setup(2, PAGES);
@@ -616,6 +651,8 @@ static const struct test_case cases[] = {
 	  .guards = KSM_SELECTIVE },
 	{ "Does ksmd scan from the start when it is dormant again?", test_woken_midway, 1,
 	  .guards = KSM_SELECTIVE },
+	{ "Does a process that wakes keep the items of pages that it borrows?",
+	  test_woken_borrower, .guards = KSM_SELECTIVE },
 	{ "Does the freezer make processes dormant?", test_freezer, 0, .guards = KSM_SELECTIVE },
 	{ "Are processes dormant that were frozen before?", test_freezer, 1,
 	  .guards = KSM_SELECTIVE },
