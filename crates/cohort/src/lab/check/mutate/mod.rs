@@ -472,11 +472,11 @@ mod tests {
         let lab = repository();
         let mut file = File::read(&lab).unwrap();
         file.mutation
-            .retain(|mutation| !mutation.invariants.contains(&4));
+            .retain(|mutation| !mutation.invariants.contains(&8));
         let error = file.check().unwrap_err().to_string();
-        assert!(error.contains("invariant 4"), "{error}");
+        assert!(error.contains("invariant 8"), "{error}");
         file.unmutated.push(Unmutated {
-            invariant: 4,
+            invariant: 8,
             why: "none".into(),
         });
         file.check().unwrap();
