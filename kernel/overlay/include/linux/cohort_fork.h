@@ -46,6 +46,16 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 		cohort_do_exit_mmap(mm);
 }
 
+/*
+ * Where fork lists a child that gets swap entries of @mm for swapoff: behind its parent,
+ * which need not be listed if the entries are in a table that another process owns. The
+ * caller holds mmlist_lock.
+ */
+static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
+{
+	return unlikely(list_empty(&mm->mmlist)) ? &init_mm.mmlist : &mm->mmlist;
+}
+
 /* The fork has failed: @mm lacks regions. The parent is still locked. */
 static inline void cohort_fork_failed(struct mm_struct *mm)
 {
@@ -92,6 +102,11 @@ static inline bool cohort_fork_store(struct cohort_fork *cf,
 }
 
 #else /* !CONFIG_COHORT */
+
+static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
+{
+	return &mm->mmlist;
+}
 
 struct cohort_fork { };
 

@@ -11,7 +11,10 @@
  * user mode. Other threads of the process may run meanwhile. To them, and to everybody
  * else, it looks as if the call took longer: they have not changed (user and
  * namespaces belong to a thread), and have shared these tables before. One of them
- * may fork; while the mark is set, that fork shares nothing.
+ * may fork; while the mark is set, that fork shares nothing. After it, the process may
+ * share again what it then has: the rule is about the moment of a change, not about
+ * the users that its threads have. If the thread is killed before it leaves, the mark
+ * stays, and another thread leaves when it next gets to this point.
  */
 #include <linux/cohort_ids.h>
 #include <linux/cred.h>

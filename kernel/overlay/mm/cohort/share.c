@@ -290,6 +290,7 @@ static noinline unsigned int join_tables(struct share *s,
 		swapped = ct->counts[MM_SWAPENTS];
 		trace_cohort_share(s->cf->oldmm, s->cf->mm, base, ct->users);
 		spin_unlock(ptlock_ptr(pt));
+		/* Nobody else does so: the child is not the owner, nor the next. */
 		dst->rss[i] = resident;
 		dst->swap[i] = swapped;
 		rss += resident;

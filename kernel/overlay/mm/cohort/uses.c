@@ -32,7 +32,8 @@ static struct cohort_runs *runs_of(struct cohort_uses *uses)
 {
 	/*
 	 * Only a holder of the mmap_lock for writing replaces the array. Others hold
-	 * that lock, a region's lock, or the RCU read lock.
+	 * that lock, the lock of a table or of an entry, which keeps RCU waiting, or the
+	 * RCU read lock.
 	 */
 	return rcu_dereference_check(uses->runs, true);
 }
@@ -102,7 +103,7 @@ static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
 	unsigned int nr = old ? old->nr : 0, room = max(2 * nr, 8U);
 	struct cohort_runs *runs;
 
-	runs = kmalloc(struct_size(runs, at, room), GFP_KERNEL_ACCOUNT);
+	runs = kvmalloc(struct_size(runs, at, room), GFP_KERNEL_ACCOUNT);
 	if (!runs)
 		return NULL;
 	runs->room = room;
@@ -145,7 +146,7 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
 	run = kmem_cache_alloc(run_cache, GFP_KERNEL_ACCOUNT);
 	if (!run) {
 		if (runs != old)
-			kfree(runs);
+			kvfree(runs);
 		return NULL;
 	}
 	run->mm = mm;
@@ -180,7 +181,7 @@ void cohort_uses_free(struct mm_struct *mm)
 		kmem_cache_free(run_cache, runs->at[i].run);
 		cond_resched();
 	}
-	kfree(runs);
+	kvfree(runs);
 	xa_destroy(&uses->uppers);
 	kfree(uses);
 }

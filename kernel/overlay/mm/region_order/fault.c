@@ -71,9 +71,11 @@ static struct mempolicy *fault_policy(struct vm_fault *vmf, int order,
  * The base pages are charged to the task's control group while it holds them, and
  * are reclaimed for as far as a large page would be: neither the machine's OOM killer
  * nor the group's is called. One task at a time, so that all waiters together hold
- * no more than one large page.
+ * no more than one large page. Without @reclaim it does not sleep for memory, so that
+ * the caller may hold the fault's lock.
  */
-static bool have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
+static bool have_memory(int order, struct mempolicy *pol, pgoff_t ilx,
+			bool reclaim)
 {
 	gfp_t gfp = GFP_HIGHUSER_MOVABLE | __GFP_ACCOUNT | __GFP_RETRY_MAYFAIL |
 		    __GFP_NOWARN;
@@ -82,6 +84,8 @@ static bool have_memory(int order, struct mempolicy *pol, pgoff_t ilx)
 	LIST_HEAD(pages);
 	int i;
 
+	if (!reclaim)
+		gfp &= ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL);
 	/* Another waiter looks: the next try of this one may. */
 	if (!mutex_trylock(&lock))
 		return true;
@@ -150,19 +154,24 @@ bool region_order_do_wait(struct vm_fault *vmf, int order)
 	unsigned int flags = vmf->flags;
 	struct mempolicy *pol;
 	pgoff_t ilx;
-	bool there;
 
 	if (!(flags & FAULT_FLAG_USER) || !(flags & FAULT_FLAG_ALLOW_RETRY) ||
 	    (flags & FAULT_FLAG_RETRY_NOWAIT) || fatal_signal_pending(current))
 		return false;
 
 	pol = fault_policy(vmf, order, &ilx);
-	there = have_memory(order, pol, ilx);
-	mpol_put(pol);
-	if (!there)
+	/*
+	 * What an earlier round of this fault has reclaimed is free now. If it is not
+	 * enough, the wait is in vain.
+	 */
+	if ((flags & FAULT_FLAG_TRIED) && !have_memory(order, pol, ilx, false)) {
+		mpol_put(pol);
 		return false;
+	}
 	release_fault_lock(vmf);
 	count_vm_event(ORDER_WAITED);
+	have_memory(order, pol, ilx, true);
+	mpol_put(pol);
 	insist(order);
 	schedule_timeout_interruptible(max(HZ / 50, 1));
 	return true;

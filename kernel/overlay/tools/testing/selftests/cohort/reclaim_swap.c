@@ -187,12 +187,17 @@ static void off_and_on(void)
 	must(swap_on(), "swapon: %s", strerror(errno));
 }
 
+static long opt_out(long a, long b)
+{
+	return prctl(PR_SET_COHORT, 0, 0, 0, 0);
+}
+
 static void test_swapoff(long arg)
 {
 	__u64 entry;
 
 	need_swap();
-	for (int way = 0; way < 4; way++) {
+	for (int way = 0; way < 5; way++) {
 		area_make(&area, ARG_KIND(arg));
 		if (!page_out())
 			skip("MADV_PAGEOUT swaps nothing out");
@@ -230,6 +235,13 @@ static void test_swapoff(long arg)
 			/* the owner has gone */
 			area_unmap(&area);
 			board->model[0].n = 0;
+			off_and_on();
+			break;
+		case 4:
+			/* a grandchild has copies of entries that its parent only shares */
+			ask(1, opt_out, 0, 0);
+			spawn_from(1, 3);
+			board->model[3] = board->model[1];
 			off_and_on();
 			break;
 		}
