@@ -7,9 +7,12 @@
  * compared: under instruction counting it is the path without interrupts.
  *
  *   off-cost [--rounds N] [--touched SIZE] [--regions N] [--only OPERATION] [--orders]
+ *            [--beside]
  *
  * --only runs one operation, which shows in what functions its instructions are when
  * an emulator counts them.
+ *
+ * With --beside two other processes share tables meanwhile.
  *
  * With --orders a region has had a page size of its own before, so that the kernel
  * looks for those of all others from then on.
@@ -433,18 +436,6 @@ static void add_regions(int n)
 	}
 }
 
-/* One region of this machine gets pages of 64 KB. */
-static void ask_for_an_order(void)
-{
-	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED || madvise(p, PAGE, MADV_ORDER | 4 << MADV_ORDER_SHIFT))
-		die_errno("madvise");
-	munmap(p, PAGE);
-}
-
-/* --- members ------------------------------------------------------------------ */
-
 #define TABLE	MB(2)
 
 /* What a member shares: private memory with a page in each table, or shared memory. */
@@ -465,6 +456,40 @@ static void map_to_share(size_t tables, size_t shared)
 	for (size_t i = 0; i < size; i += TABLE)
 		*(volatile char *)(p + i) = 1;
 }
+
+/* Two other processes share tables while this one measures. They sleep. */
+static void start_cohort(void)
+{
+	int ready[2];
+	char c;
+
+	if (pipe(ready))
+		die_errno("pipe");
+	if (!bare_fork()) {
+		become_zygote(0);
+		map_to_share(32, 0);
+		if (!bare_fork() && write(ready[1], "", 1) != 1)
+			bare_exit(1);
+		for (;;)
+			pause();
+	}
+	if (read(ready[0], &c, 1) != 1)
+		die("off-cost: no cohort");
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* One region of this machine gets pages of 64 KB. */
+static void ask_for_an_order(void)
+{
+	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED || madvise(p, PAGE, MADV_ORDER | 4 << MADV_ORDER_SHIFT))
+		die_errno("madvise");
+	munmap(p, PAGE);
+}
+
+/* --- members ------------------------------------------------------------------ */
 
 /* The child measures; the parent lives on, so that what they share stays shared. */
 static void run_as_member(struct context *c, int rounds, const char *only)
@@ -491,7 +516,7 @@ int main(int argc, char **argv)
 	size_t touched = MB(64);
 	int rounds = 60, regions = 300;
 	const char *only = NULL;
-	bool orders = false, member = false, zygote = false;
+	bool orders = false, beside = false, member = false, zygote = false;
 	size_t tables = 0, shared = 0;
 	uint64_t *took;
 	char *p;
@@ -513,6 +538,8 @@ int main(int argc, char **argv)
 			only = argv[++i];
 		else if (!strcmp(argv[i], "--orders"))
 			orders = true;
+		else if (!strcmp(argv[i], "--beside"))
+			beside = true;
 		else if (!strcmp(argv[i], "--member"))
 			member = true;
 		else if (!strcmp(argv[i], "--zygote"))
@@ -530,6 +557,8 @@ int main(int argc, char **argv)
 	fixed_layout(argv);
 	if (orders)
 		ask_for_an_order();
+	if (beside)
+		start_cohort();
 	c.self = "/proc/self/exe";
 	c.fd = memfd_create("off-cost", MFD_CLOEXEC);
 	if (c.fd < 0 || ftruncate(c.fd, c.file_size))
