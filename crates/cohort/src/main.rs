@@ -4,6 +4,7 @@
 
 mod lab;
 mod manual;
+mod model;
 mod output;
 mod run;
 mod scan;
@@ -31,6 +32,8 @@ enum Command {
     Scan(Box<scan::Args>),
     /// Build the kernel, boot it under QEMU, run the tests and the experiments.
     Lab(lab::Args),
+    /// Show what the translation model's descriptions say, and where they have it from.
+    Model(model::Args),
     /// Print the manual page, of a subcommand if one is named.
     Man {
         /// For instance `lab build`.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::main(&args)),
         Command::Scan(args) => scan::main(*args),
         Command::Lab(args) => lab::main(args),
+        Command::Model(args) => model::main(&args).map(|()| ExitCode::SUCCESS),
         Command::Man { dir: Some(dir), .. } => {
             manual::pages(Cli::command(), &dir).map(|()| ExitCode::SUCCESS)
         }

@@ -298,6 +298,19 @@ fn of(command: &str) -> Option<Extra> {
             ),
         ],
         "cohort lab clean" => &[("cohort lab clean", "Remove all but the results.")],
+        "cohort model" | "cohort model list" => {
+            &[("cohort model list", "List the built-in models.")]
+        }
+        "cohort model describe" => &[
+            (
+                "cohort model describe pentium4",
+                "Print a model's constants with their sources.",
+            ),
+            (
+                "cohort model describe --assumed --json zen4",
+                "Print what is assumed, and its ranges, as JSON.",
+            ),
+        ],
         "cohort man" => &[
             ("cohort man lab build", "Print one page."),
             ("cohort man --dir /tmp/man1", "Write all pages."),

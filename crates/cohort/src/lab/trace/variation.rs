@@ -99,6 +99,7 @@ impl Configuration {
         let mut table = Model::table(&self.model)?;
         for (key, value) in &self.set {
             set(&mut table, key, value).with_context(|| format!("{key}={value}"))?;
+            translation::sources::changed(&mut table, key, value);
         }
         Ok(Model::from_table(&self.name(), table)?)
     }
@@ -123,8 +124,10 @@ impl Configuration {
     }
 }
 
-/// Sets a value; a number in the key counts the elements of an array from 0.
+/// Sets a value; a number in the key counts the elements of an array from 0: `tlb.4.ways` or, as
+/// errors and `cohort model describe` write it, `tlb[4].ways`.
 fn set(table: &mut Table, key: &str, value: &str) -> Result<()> {
+    let key = &key.replace('[', ".").replace(']', "");
     let value = match format!("value = {value}").parse::<Table>() {
         Ok(mut parsed) => parsed.remove("value").unwrap_or(Value::Boolean(false)),
         // A word is a text: its quotes would have to be kept from the shell.
@@ -197,6 +200,7 @@ mod tests {
         // What does not exist, or cannot be, is refused by name.
         for (key, value, word) in [
             ("tlb.99.entries", "32", "99"),
+            ("tlb[0].ways", "5", "tlb[0].ways: 64 entries in 5 ways"),
             ("core.robb", "1", "robb"),
             ("tlb.0.entries", "33", "33"),
             ("name.x", "1", "x"),
