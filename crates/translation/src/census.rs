@@ -20,7 +20,7 @@ const RIGHTS: u16 = attr::WRITE | attr::USER | attr::USER_WRITE | attr::NO_EXECU
 /// The content of a TLB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlbCensus {
-    /// 1 or 2.
+    /// From 1 on.
     pub level: usize,
     /// "fetch", "data" or "both".
     pub side: &'static str,
@@ -70,9 +70,9 @@ impl<M: GuestMemory> Machine<M> {
 
     fn census_of(&self, core: usize) -> CoreCensus {
         let mut tlb = Vec::new();
-        for level in 0..2 {
+        for level in 0..self.tlb_levels() {
             for side in 0..2 {
-                let unified = level == 1 && self.unified();
+                let unified = self.unified(level);
                 if unified && side == 1 {
                     continue;
                 }

@@ -9,8 +9,8 @@ pub use crate::tally::Tally;
 use crate::tally::counters;
 use crate::tlb::mechanism::Counts;
 
-/// Levels of TLB.
-pub const TLB_LEVELS: usize = 2;
+/// Levels of TLB; those that a machine lacks count nothing.
+pub const TLB_LEVELS: usize = crate::entry::TLB_LEVELS_MAX;
 /// Caches: L1I, L1D, the private L2, the shared last level.
 pub const CACHES: usize = 4;
 /// Levels of page tables.
@@ -124,7 +124,7 @@ counters! {
         reads: u64,
         /// Stores.
         writes: u64,
-        /// By level (L1, L2), side (fetch, data) and number of the page size in the format.
+        /// By level (L1 first), side (fetch, data) and number of the page size in the format.
         tlb: [[[TlbCounters; SIZES_MAX]; 2]; TLB_LEVELS],
         /// Walks.
         walk: WalkCounters,

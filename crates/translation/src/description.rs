@@ -5,6 +5,7 @@
 //! its arrays replace the base's, and the tables named in `without` are left out. The fields are
 //! explained in `docs/model.md` and below.
 
+use crate::entry::TLB_LEVELS_MAX;
 use crate::error::{ModelError, typed};
 use crate::format::{Format, page_size};
 use crate::replacement::Policy;
@@ -215,8 +216,8 @@ pub struct Model {
     pub name: String,
     /// What it describes, in a sentence, with the source of its numbers.
     pub about: String,
-    /// The page-table format that it was made for; a guest may use another
-    /// ([`Model::with_page_tables`]).
+    /// The page-table format that it was made for: a built-in name, or the path of a file, from the
+    /// description's folder. A guest may use another ([`Model::with_page_tables`])
     pub page_tables: String,
     /// The tag of TLB entries.
     pub tag: Tag,
@@ -260,8 +261,6 @@ const BUILTIN: [(&str, &str); 7] = [
     ("zen4", include_str!("../models/zen4.toml")),
 ];
 
-/// Levels of TLB.
-pub const TLB_LEVELS_MAX: usize = crate::counters::TLB_LEVELS;
 /// How deep `base` may go.
 const BASES_MAX: usize = 8;
 /// Clocks, in MHz.
@@ -343,12 +342,13 @@ impl Model {
         let mut model: Self = typed(table).map_err(invalid)?;
         model.constants = constants;
         model.mechanisms = mechanisms;
-        model.format = Some(Format::builtin(&model.page_tables)?);
+        model.format = Some(Format::load(&model.page_tables)?);
         model.check().map_err(invalid)?;
         Ok(model)
     }
 
-    /// The same machine under page tables of another format, for a guest of another architecture.
+    /// The same machine under page tables of another format (a built-in name, or the path of a
+    /// file), for a guest of another architecture.
     /// Page sizes that its TLBs do not know are held in pieces. Tags that its own architecture's
     /// kernel would give out (ARM's ASIDs) are not there: the model numbers the address spaces.
     pub fn with_page_tables(mut self, format: &str) -> Result<Self, ModelError> {
@@ -356,7 +356,7 @@ impl Model {
             return Ok(self);
         }
         self.page_tables = format.to_owned();
-        self.format = Some(Format::builtin(format)?);
+        self.format = Some(Format::load(format)?);
         if self.tag == Tag::Hardware {
             self.tag = Tag::AddressSpace;
         }
@@ -379,6 +379,7 @@ impl Model {
             numbers_spaces: self.tag == Tag::AddressSpace,
             levels: self.tlb.iter().map(|tlb| tlb.level).max().unwrap_or(1),
             cores,
+            line_bytes: self.cache.line_bytes,
             ticks_per_cycle: self.core.issue_width,
         }
     }
@@ -625,6 +626,12 @@ fn with_base(
     let without = own.remove("without");
     let base = own.remove("base");
     sources::resolve(&mut own, base.is_some()).map_err(invalid)?;
+    if let (Some(folder), Some(toml::Value::String(format))) = (folder, own.get_mut("page_tables"))
+    {
+        if format.ends_with(".toml") {
+            *format = folder.join(&*format).display().to_string();
+        }
+    }
     let Some(base) = base else {
         return match without {
             Some(_) => Err(invalid(

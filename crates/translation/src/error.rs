@@ -17,7 +17,7 @@ pub enum ModelError {
         known: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the model {path}")]
+    #[error("cannot read the description {path}")]
     Read {
         /// The file.
         path: PathBuf,

@@ -5,10 +5,11 @@
 //! a right is a list of tests of which one must hold.
 
 use crate::entry::{LEVELS_MAX, SIZES_MAX, attr, size_shift};
-use crate::error::ModelError;
+use crate::error::{ModelError, typed};
 use crate::event::{Context, Fault};
 use crate::memory::GuestMemory;
 use serde::{Deserialize, Deserializer, de::Error as _};
+use std::path::Path;
 
 /// Bits `high..=low` of an entry, in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +229,24 @@ impl Format {
         BUILTIN.iter().map(|(name, _)| *name)
     }
 
+    /// A built-in name, or the path of a file if it contains a `/` or ends in `.toml`.
+    pub fn load(name_or_path: &str) -> Result<Self, ModelError> {
+        if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
+            Self::from_file(Path::new(name_or_path))
+        } else {
+            Self::builtin(name_or_path)
+        }
+    }
+
+    /// Reads a description from a file.
+    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ModelError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
     /// A built-in format.
     pub fn builtin(name: &str) -> Result<Self, ModelError> {
         let text = BUILTIN
@@ -248,7 +267,8 @@ impl Format {
             name: name.to_owned(),
             why,
         };
-        let mut format: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        let table: toml::Table = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        let mut format: Self = typed(table).map_err(invalid)?;
         if !matches!(format.entry_bytes, 4 | 8) {
             return Err(invalid("entry_bytes must be 4 or 8".to_owned()));
         }

@@ -51,6 +51,10 @@ pub mod time;
 pub(crate) mod tlb;
 pub mod trace;
 
+/// The guide, whose examples are compiled and run as tests.
+#[doc = include_str!("../README.md")]
+pub mod guide {}
+
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,8 @@
 //! experiments and sweeps call by name.
 
 use crate::census::CoreCensus;
-use crate::counters::Counters;
+use crate::counters::{Counters, TlbCounters};
+use crate::entry::SIZES_MAX;
 use crate::requests::Latencies;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,14 @@ impl Counters {
             Metric::new("dtlb-stall-cycles", cycles(self.dtlb_stall), "cycles"),
             Metric::new("dcache-stall-cycles", cycles(self.dcache_stall), "cycles"),
         ];
+        let counted = |sides: &[[TlbCounters; SIZES_MAX]; 2]| {
+            *sides != [[TlbCounters::default(); SIZES_MAX]; 2]
+        };
         for (level, sides) in self.tlb.iter().enumerate() {
+            // Few machines have a third level: the others have no figures of one.
+            if level > 1 && !counted(sides) {
+                continue;
+            }
             for (side, sizes) in sides.iter().enumerate() {
                 let side = ["fetch", "data"][side];
                 for (what, count) in [

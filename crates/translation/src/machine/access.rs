@@ -3,6 +3,7 @@
 
 use super::{Core, Machine};
 use crate::cache::Request;
+use crate::counters::{Counters, MemoryCounters, Tally};
 use crate::entry::Entry;
 use crate::entry::{attr, size_class};
 use crate::event::{AccessKind, Fault};
@@ -168,6 +169,29 @@ impl<M: GuestMemory> Machine<M> {
             .caches
             .access(core, request, line, now, &mut this.counters);
         self.spend(core, kind, translation, time);
+        if !self.mechanisms.is_empty() {
+            self.bring_lines(core, kind, line, now);
+        }
+    }
+
+    /// The lines that mechanisms bring in beside one that missed: they count for nobody, but take
+    /// memory's time.
+    fn bring_lines(&mut self, core: usize, kind: AccessKind, line: u64, now: u64) {
+        let request = match kind {
+            AccessKind::Fetch => Request::Fetch,
+            AccessKind::Read | AccessKind::Write => Request::Read,
+        };
+        for mechanism in &mut self.mechanisms {
+            let this = &mut self.cores[core];
+            let counts = &mut this.counters.mechanisms;
+            if let Some(beside) = mechanism.line_missed(core, kind, line, counts) {
+                let mut aside = Counters::default();
+                self.caches.access(core, request, beside, now, &mut aside);
+                this.counters
+                    .memory
+                    .add_since(&aside.memory, &MemoryCounters::default());
+            }
+        }
     }
 
     fn spend(&mut self, core: usize, kind: AccessKind, translation: u64, cache: u64) {
@@ -232,21 +256,30 @@ impl<M: GuestMemory> Machine<M> {
         time += self.fixed.tlb_time[0][side];
         let (shared_vaddr, took) = self.relocate(core, vaddr);
         time += took;
-        if !self.cores[core].l2.is_empty() {
+        for level in 1..=self.fixed.last_level {
             let lookup = Lookup {
-                level: 1,
+                level,
                 vaddr: shared_vaddr,
                 ..lookup
             };
-            let l2 = self.level(&lookup, expected, &mut time);
-            if let Some(hit) = l2.map_err(|fault| (fault, time))? {
-                let class = size_class(hit.entry.attr);
-                self.cores[core].counters.tlb[0][side][class].misses += 1;
+            let found = self.level(&lookup, expected, &mut time);
+            if let Some(hit) = found.map_err(|fault| (fault, time))? {
+                self.missed_before(core, level, side, hit.entry.attr);
+                for level in (1..level).rev() {
+                    self.fill(core, level, side, shared_vaddr, shared_vaddr, &hit.entry);
+                }
                 self.fill(core, 0, side, vaddr, shared_vaddr, &hit.entry);
                 return Ok((hit.paddr, time));
             }
         }
         self.walk_and_fill(core, kind, vaddr, shared_vaddr, paddr, certain, time)
+    }
+
+    /// A page was found behind so many levels: they missed it.
+    pub(super) fn missed_before(&mut self, core: usize, level: usize, side: usize, attr: u16) {
+        for counters in &mut self.cores[core].counters.tlb[..level] {
+            counters[side][size_class(attr)].misses += 1;
+        }
     }
 
     /// A lookup of L1 by what runs on a core.
@@ -268,11 +301,12 @@ impl<M: GuestMemory> Machine<M> {
             vaddr,
             dacr: this.context.dacr,
             certain,
+            now: this.clock.now,
         }
     }
 
-    /// Looks up one level and counts what comes of it. `time` grows by the second level's access
-    /// time and by what events on the way cost: L1's own is hidden if it hits.
+    /// Looks up one level and counts what comes of it. `time` grows by the level's access time and
+    /// by what events on the way cost: L1's own is hidden if it hits.
     fn level(
         &mut self,
         lookup: &Lookup,
@@ -339,10 +373,9 @@ impl<M: GuestMemory> Machine<M> {
         let probe = Tlb::probe(lookup.vaddr, core.tags[lookup.level]);
         let kind = lookup.kind as usize;
         let (decide, wanted) = (core.decide[kind], core.wanted[kind]);
-        let index = core.l2_index(lookup.side);
         let tlb = match lookup.level {
             0 => &mut core.l1[lookup.side],
-            _ => &mut core.l2[index],
+            level => behind(&mut core.behind, level, lookup.side),
         };
         let counters = &mut core.counters;
         let (mut deny, mut looked, mut doubted) = (None, Looked::default(), None);
@@ -399,6 +432,7 @@ impl<M: GuestMemory> Machine<M> {
             if let Some((entry, took)) = missed {
                 *time += took;
                 self.insert(lookup.core, lookup.level, lookup.side, &entry, tag);
+                self.walk_ahead(lookup, entry.shift, *time);
                 return true;
             }
         }
@@ -477,12 +511,18 @@ impl<M: GuestMemory> Machine<M> {
     }
 }
 
+/// A TLB behind L1.
+fn behind(levels: &mut [Vec<Tlb>], level: usize, side: usize) -> &mut Tlb {
+    let tlbs = &mut levels[level - 1];
+    let index = side.min(tlbs.len() - 1);
+    &mut tlbs[index]
+}
+
 impl Core {
     fn tlb_mut(&mut self, level: usize, side: usize) -> &mut Tlb {
-        let index = self.l2_index(side);
         match level {
             0 => &mut self.l1[side],
-            _ => &mut self.l2[index],
+            _ => behind(&mut self.behind, level, side),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
 use crate::description::{CachePart, Model, Side, TlbPart, WalkEntry, Writes};
 use crate::dram::Geometry;
+use crate::entry::TLB_LEVELS_MAX;
 use crate::error::ModelError;
 use crate::event::Context;
 use crate::hash::QuickMap;
@@ -15,6 +16,7 @@ use crate::requests::Requests;
 use crate::time::Clock;
 use crate::tlb::mechanism::Mechanism;
 use crate::tlb::{Array, Tlb};
+use std::array::from_fn;
 use std::collections::HashMap;
 
 /// Cores that a machine has at most: a shared cache keeps one bit for each.
@@ -81,9 +83,9 @@ fn serves(part: &TlbPart, level: usize, side: usize) -> bool {
 }
 
 fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
-    let mut tlb_time = [[0; 2]; 2];
-    let mut flushed_on_switch = [[false; 2]; 2];
-    for level in 0..2 {
+    let mut tlb_time = [[0; 2]; TLB_LEVELS_MAX];
+    let mut flushed_on_switch = [[false; 2]; TLB_LEVELS_MAX];
+    for level in 0..TLB_LEVELS_MAX {
         for side in 0..2 {
             for part in model.tlb.iter().filter(|part| serves(part, level, side)) {
                 tlb_time[level][side] = ticks(model, part.cycles);
@@ -105,8 +107,8 @@ fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
             .as_ref()
             .map(|part| (part.tag, ticks(model, part.cycles))),
         last_level: model.setup(0).levels - 1,
-        judged: [0, 1].map(|level| any(level, |one, level| one.judges(level))),
-        shared: [0, 1].map(|level| any(level, |one, level| one.sharing(level, 0).is_some())),
+        judged: from_fn(|level| any(level, |one, level| one.judges(level))),
+        shared: from_fn(|level| any(level, |one, level| one.sharing(level, 0).is_some())),
         infers: mechanisms.iter().any(|one| one.infers()),
         idle_after: ticks(model, super::IDLE_AFTER_CYCLES),
     }
@@ -134,12 +136,13 @@ fn core(model: &Model) -> Core {
             });
         Tlb::new(&arrays.collect::<Vec<_>>())
     };
-    let level2: Vec<&TlbPart> = model.tlb.iter().filter(|part| part.level == 2).collect();
-    let l2 = match level2.first() {
-        None => Vec::new(),
-        Some(part) if part.side == Side::Both => vec![tlb(1, 0)],
-        Some(_) => vec![tlb(1, 0), tlb(1, 1)],
-    };
+    let behind = (1..model.setup(0).levels).map(|level| {
+        let unified = |part: &TlbPart| part.level == level + 1 && part.side == Side::Both;
+        match model.tlb.iter().any(unified) {
+            true => vec![tlb(level, 0)],
+            false => vec![tlb(level, 0), tlb(level, 1)],
+        }
+    });
     let walk_cache = model.walk_cache.as_ref().map_or(Vec::new(), |part| {
         let ways = if part.ways == 0 {
             part.entries
@@ -155,12 +158,12 @@ fn core(model: &Model) -> Core {
     let mshrs = on_the_way.map(|(_, cache)| cache.mshrs).min().unwrap_or(1);
     Core {
         fast: false,
-        tags: [0; 2],
+        tags: [0; TLB_LEVELS_MAX],
         space: 0,
         decide: [0; 3],
         wanted: [0; 3],
         l1: [tlb(0, 0), tlb(0, 1)],
-        l2,
+        behind: behind.collect(),
         walk_cache,
         clock: Clock::new(model.core.rob, mshrs, model.core.walkers),
         counters: Counters::default(),

@@ -16,6 +16,7 @@ use crate::assoc::Assoc;
 use crate::cache::Hierarchy;
 use crate::counters::{Counters, Tally};
 use crate::description::{Model, Tag, WalkCacheTag};
+use crate::entry::TLB_LEVELS_MAX;
 use crate::event::{AccessKind, Context, Fault, Identity, Invalidation, Mark, Segment, Sink};
 use crate::format::{Format, Walk};
 use crate::hash::QuickMap;
@@ -67,15 +68,15 @@ struct Space {
 struct Core {
     /// Whether a hit needs no more than tag, rights and address (see `access.rs`).
     fast: bool,
-    /// The tags to look up with: L1 and L2.
-    tags: [u16; 2],
+    /// The tags to look up with, by level.
+    tags: [u16; TLB_LEVELS_MAX],
     space: u16,
     /// By kind of access: attribute bits that decide, and what they must be.
     decide: [u16; 3],
     wanted: [u16; 3],
     l1: [Tlb; 2],
-    /// None, one for both sides, or two.
-    l2: Vec<Tlb>,
+    /// The levels behind it: one TLB for both sides, or two.
+    behind: Vec<Vec<Tlb>>,
     walk_cache: Vec<Assoc>,
     clock: Clock,
     counters: Counters,
@@ -97,14 +98,14 @@ struct Fixed {
     tag: Tag,
     fault_drops_page: bool,
     /// By level and side.
-    tlb_time: [[u64; 2]; 2],
-    flushed_on_switch: [[bool; 2]; 2],
+    tlb_time: [[u64; 2]; TLB_LEVELS_MAX],
+    flushed_on_switch: [[bool; 2]; TLB_LEVELS_MAX],
     walk_cache: Option<(WalkCacheTag, u64)>,
     /// The last level of TLB, 0 for L1.
     last_level: usize,
     /// By level: whether a mechanism judges lookups, and whether entries are shared by cohort.
-    judged: [bool; 2],
-    shared: [bool; 2],
+    judged: [bool; TLB_LEVELS_MAX],
+    shared: [bool; TLB_LEVELS_MAX],
     /// Whether a mechanism must know what the guest's own tables say.
     infers: bool,
     idle_after: u64,
@@ -268,13 +269,21 @@ impl<M: GuestMemory> Machine<M> {
         let core = &self.cores[core];
         match level {
             0 => Some(&core.l1[side]),
-            _ => core.l2.get(side.min(core.l2.len().saturating_sub(1))),
+            _ => {
+                let tlbs = core.behind.get(level - 1)?;
+                tlbs.get(side.min(tlbs.len() - 1))
+            }
         }
     }
 
-    /// Whether both sides of the second level are one TLB.
-    pub(crate) fn unified(&self) -> bool {
-        self.cores[0].l2.len() == 1
+    /// Whether both sides of a level are one TLB.
+    pub(crate) fn unified(&self, level: usize) -> bool {
+        level > 0 && self.cores[0].behind[level - 1].len() == 1
+    }
+
+    /// Levels of TLB.
+    pub(crate) fn tlb_levels(&self) -> usize {
+        self.fixed.last_level + 1
     }
 
     pub(crate) fn caches(&self) -> &Hierarchy {
@@ -423,10 +432,6 @@ impl Core {
     #[inline(always)]
     fn allows(&self, bits: u16, kind: AccessKind) -> bool {
         bits & self.decide[kind as usize] == self.wanted[kind as usize]
-    }
-
-    fn l2_index(&self, side: usize) -> usize {
-        side.min(self.l2.len().saturating_sub(1))
     }
 
     /// What was counted in fault handling since it began, or was last looked at.

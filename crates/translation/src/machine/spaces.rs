@@ -4,11 +4,12 @@
 use super::{Bucket, Core, Machine, Space};
 use crate::description::Tag;
 use crate::entry::Entry;
-use crate::entry::attr;
+use crate::entry::{TLB_LEVELS_MAX, attr};
 use crate::event::{AccessKind, Context, Identity, Invalidation, Privilege, SEGMENTS_MAX, Segment};
 use crate::memory::GuestMemory;
 use crate::tlb::CONTEXT_MASK;
 use crate::tlb::mechanism::{Drop, Event};
+use std::array::from_fn;
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
@@ -109,10 +110,9 @@ impl<M: GuestMemory> Machine<M> {
         let this = &mut self.cores[core];
         let flushed = self.fixed.flushed_on_switch;
         let mut dropped = 0;
-        for (tlbs, flushed) in [
-            (&mut this.l1[..], flushed[0]),
-            (&mut this.l2[..], flushed[1]),
-        ] {
+        let levels = std::iter::once(&mut this.l1[..]);
+        let levels = levels.chain(this.behind.iter_mut().map(Vec::as_mut_slice));
+        for (tlbs, flushed) in levels.zip(flushed) {
             for (tlb, _) in tlbs.iter_mut().zip(flushed).filter(|(_, flush)| *flush) {
                 dropped += tlb.clear();
             }
@@ -138,7 +138,7 @@ impl<M: GuestMemory> Machine<M> {
                 .iter()
                 .find_map(|m| m.sharing(level, this.space))
         };
-        this.tags = [0, 1].map(|level| sharing(level).map_or(own, |sharing| sharing.tag));
+        this.tags = from_fn(|level| sharing(level).map_or(own, |sharing| sharing.tag));
         this.fast = this.context.paging && !self.fixed.judged[0] && !self.check;
         let user = match this.context.privilege {
             Privilege::User => attr::USER,
@@ -240,7 +240,7 @@ impl<M: GuestMemory> Machine<M> {
     }
 
     /// By level: which entries belong to an address space.
-    fn belongs(&self, space: u16) -> [Belongs; 2] {
+    fn belongs(&self, space: u16) -> [Belongs; TLB_LEVELS_MAX] {
         let asid = self.spaces[usize::from(space)].asid & CONTEXT_MASK as u16;
         let own = match self.fixed.tag {
             Tag::AddressSpace => Belongs::under(space),
@@ -251,7 +251,7 @@ impl<M: GuestMemory> Machine<M> {
                 owned: 0,
             },
         };
-        [0, 1].map(|level| {
+        from_fn(|level| {
             let sharing = self.mechanisms.iter().find_map(|m| m.sharing(level, space));
             sharing.map_or(own, |sharing| Belongs {
                 tag: Some(sharing.tag),
@@ -353,12 +353,19 @@ impl<M: GuestMemory> Machine<M> {
         mut which: impl FnMut(usize, &Entry, u16) -> bool,
     ) -> u64 {
         let this = &mut self.cores[core];
-        let pages = [page.map(|page| page.0), page.map(|page| page.1)];
         let mut dropped = 0;
-        for (level, tlbs) in [&mut this.l1[..], &mut this.l2[..]].into_iter().enumerate() {
+        let at = |level| {
+            page.map(|(there, behind): (u64, u64)| match level {
+                0 => there,
+                _ => behind,
+            })
+        };
+        let levels = std::iter::once(&mut this.l1[..]);
+        let levels = levels.chain(this.behind.iter_mut().map(Vec::as_mut_slice));
+        for (level, tlbs) in levels.enumerate() {
             for tlb in tlbs {
                 let which = |entry: &Entry, tag| which(level, entry, tag);
-                dropped += match pages[level] {
+                dropped += match at(level) {
                     None => tlb.remove_if(which),
                     Some(vaddr) => tlb.remove_page(vaddr, which),
                 };
@@ -367,7 +374,7 @@ impl<M: GuestMemory> Machine<M> {
         let last = self.fixed.last_level;
         for mechanism in &mut self.mechanisms {
             let which = &mut |entry: &Entry, tag| which(last, entry, tag);
-            dropped += mechanism.dropped(core, pages[last], which);
+            dropped += mechanism.dropped(core, at(last), which);
         }
         dropped
     }

@@ -9,7 +9,7 @@ use crate::entry::{LEVELS_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault};
 use crate::format::{Step, Translation, Walk};
 use crate::memory::GuestMemory;
-use crate::tlb::mechanism::{Lookup, Match, Terms, Walked, Way};
+use crate::tlb::mechanism::{Lookup, Match, Terms, WalkOf, Walked, Way};
 
 impl<M: GuestMemory> Machine<M> {
     /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since
@@ -36,11 +36,10 @@ impl<M: GuestMemory> Machine<M> {
             .result
             .and_then(|page| self.permit(core, kind, vaddr, page).map(|()| page));
         let class = walk.result.map_or(0, |page| size_class(page.attr));
-        let has_l2 = !self.cores[core].l2.is_empty();
+        let levels = self.fixed.last_level + 1;
         let counters = &mut self.cores[core].counters;
-        counters.tlb[0][side][class].misses += 1;
-        if has_l2 {
-            counters.tlb[1][side][class].misses += 1;
+        for counters in &mut counters.tlb[..levels] {
+            counters[side][class].misses += 1;
         }
         let translated = result.map(|page| page.frame | there & ((1 << page.shift) - 1));
         let explained = match (translated, paddr) {
@@ -74,11 +73,49 @@ impl<M: GuestMemory> Machine<M> {
             self.filled
                 .note(entry.owner, entry.attr, there, page.shift, &walk);
         }
-        if has_l2 {
-            self.fill(core, 1, side, there, there, &entry);
+        if !self.mechanisms.is_empty() {
+            let lookup = Lookup {
+                level: levels - 1,
+                ..self.lookup(core, kind, there, certain)
+            };
+            self.walk_ahead(&lookup, page.shift, time);
+        }
+        for level in (1..levels).rev() {
+            self.fill(core, level, side, there, there, &entry);
         }
         self.fill(core, 0, side, vaddr, there, &entry);
         Ok((page.frame | there & ((1 << page.shift) - 1), time))
+    }
+
+    /// Walks for the pages that mechanisms want ahead of their use, `after` ticks from now. Such
+    /// walks take a walker and read the caches, but are not counted as walks.
+    pub(super) fn walk_ahead(&mut self, of: &Lookup, shift: u32, after: u64) {
+        let core = of.core;
+        for number in 0..self.mechanisms.len() {
+            let Some(vaddr) = self.mechanisms[number].ahead(of, shift) else {
+                continue;
+            };
+            let context = &self.cores[core].context;
+            let walk = self.format.walk(&self.memory, context, vaddr);
+            let Ok(page) = walk.result else { continue };
+            let walked = self.walked(core, &walk, vaddr);
+            let counted = self.cores[core].counters.walk;
+            let took = self.walk_time(core, of.kind, vaddr, &walk, walked.read, after);
+            let this = &mut self.cores[core];
+            this.counters.walk = counted;
+            let entry = Entry {
+                page: vaddr & !((1 << page.shift) - 1),
+                frame: page.frame,
+                shift: page.shift,
+                attr: page.attr | walked.attr,
+                owner: this.space,
+                extra: walked.extra,
+            };
+            let tag = this.tags[self.fixed.last_level];
+            let ready = this.clock.now + after + took;
+            let counts = &mut this.counters.mechanisms;
+            self.mechanisms[number].fetched(core, &entry, tag, ready, counts);
+        }
     }
 
     /// Whether mechanisms and rights of a page allow the access.
@@ -147,7 +184,7 @@ impl<M: GuestMemory> Machine<M> {
         let steps = walk.steps();
         // The last entry points to no further table, or to nothing.
         let leaf = steps.len().saturating_sub(1);
-        let read_from = match self.fixed.walk_cache {
+        let mut read_from = match self.fixed.walk_cache {
             None => 0,
             Some((tag, cycles)) => {
                 let (cached, lookups) = self.walk_cached(core, tag, vaddr, steps);
@@ -155,6 +192,18 @@ impl<M: GuestMemory> Machine<M> {
                 cached
             }
         };
+        let of = WalkOf {
+            core,
+            space: self.cores[core].space,
+            vaddr,
+        };
+        for mechanism in &mut self.mechanisms {
+            let counts = &mut self.cores[core].counters.mechanisms;
+            if let Some((known, ticks)) = mechanism.walk_from(&of, steps, counts) {
+                time += ticks;
+                read_from = read_from.max(known.min(leaf));
+            }
+        }
         for (number, step) in steps.iter().enumerate().skip(read_from) {
             let now = after + time;
             let mut took = self.read_for_walk(core, step.paddr, now);
@@ -167,6 +216,9 @@ impl<M: GuestMemory> Machine<M> {
             self.cores[core].counters.walk.references[step.level] += 1;
             if number < leaf {
                 self.cache_step(core, vaddr, step);
+                for mechanism in &mut self.mechanisms {
+                    mechanism.walk_read(&of, step);
+                }
             }
         }
         let this = &mut self.cores[core];

@@ -50,7 +50,7 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
     /// Begins a trace. `out` gets large pieces; a file wants no buffer around it.
     pub fn new(header: &Header, memory: M, mut out: W) -> Result<Self, TraceError> {
         let unfit = |error: crate::ModelError| TraceError::Unfit(error.to_string());
-        let format = Format::builtin(&header.page_tables).map_err(unfit)?;
+        let format = Format::load(&header.page_tables).map_err(unfit)?;
         if !(1..=crate::machine::CORES_MAX).contains(&header.cores) {
             return Err(TraceError::Unfit(format!(
                 "{} cores cannot be recorded",

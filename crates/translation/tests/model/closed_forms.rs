@@ -2,7 +2,7 @@
 //! Against formulas: what a stride over n pages does to a TLB of k entries, and the like.
 
 use crate::os::{Os, PS, RW, context};
-use translation::{AccessKind, Counters, Machine, Model, Sink};
+use translation::{AccessKind, Context, Counters, Machine, Model, Sink, SparseMemory};
 
 const BASE: u64 = 0x40_0000_0000;
 
@@ -189,4 +189,68 @@ fn pentium4_holds_4_mb_pages_whole_for_data_and_in_pieces_for_code() {
         (1, 100)
     );
     assert_eq!(counters.unexplained, 0);
+}
+
+#[test]
+fn a_third_level_holds_what_two_give_up() {
+    // GIVEN three levels of 4, 16 and 64 entries WHEN 40 pages are read in order, again and again
+    // THEN the first two have nothing of them (LRU), the third has them all, and a miss costs the
+    // times of all levels.
+    let text = "name = \"three\"\nabout = \"\"\nbase = \"baseline\"\nsources = \"a test\"\ntlb = [\
+        { level = 1, side = \"fetch\", pages = [\"4K\"], entries = 4, ways = \"full\", cycles = 1 },\
+        { level = 1, side = \"data\", pages = [\"4K\"], entries = 4, ways = \"full\", cycles = 1 },\
+        { level = 2, side = \"both\", pages = [\"4K\"], entries = 16, ways = \"full\", cycles = 5 },\
+        { level = 3, side = \"fetch\", pages = [\"4K\"], entries = 64, ways = \"full\", cycles = 20 },\
+        { level = 3, side = \"data\", pages = [\"4K\"], entries = 64, ways = \"full\", cycles = 20 },\
+        ]\n[core]\nrob = 0\n";
+    let model = Model::parse("three", text).unwrap();
+    let mut memory = SparseMemory::new();
+    for (table, next) in [(0x1000, 0x2000), (0x2000, 0x3000), (0x3000, 0x4000)] {
+        memory.write_u64(table, next | 7);
+    }
+    for page in 0..40 {
+        memory.write_u64(0x4000 + page * 8, (0x10_0000 + page * 0x1000) | 7);
+    }
+    let mut machine = Machine::new(&model, 1, memory).unwrap();
+    let context = Context {
+        paging: true,
+        root: 0x1000,
+        ..Context::default()
+    };
+    machine.set_context(0, context);
+    let pass = |machine: &mut Machine<SparseMemory>| {
+        for page in 0..40u64 {
+            machine.instructions(0, 1);
+            // A line of its own in the L1D for each page.
+            let vaddr = page * 0x1000 + page * 64;
+            machine.access(0, AccessKind::Read, vaddr, None, 8);
+        }
+    };
+    pass(&mut machine);
+    let before = machine.counters(0);
+    pass(&mut machine);
+    let after = machine.counters(0);
+    let new = |of: fn(&translation::Counters) -> u64| of(&after) - of(&before);
+    assert_eq!(new(|c| c.tlb_misses(0, 1)), 40);
+    assert_eq!(new(|c| c.tlb_misses(1, 1)), 40);
+    assert_eq!(new(|c| c.tlb_misses(2, 1)), 0);
+    assert_eq!(new(|c| c.tlb[2][1][0].hits), 40);
+    assert_eq!(new(|c| c.walk.walks), 0);
+    // In order: 1 + 5 + 20 cycles for each page.
+    let ticks = new(|c| c.dtlb_stall);
+    assert_eq!(ticks, 40 * 26 * machine.ticks_per_cycle());
+    let names: Vec<_> = after
+        .metrics(1)
+        .into_iter()
+        .map(|metric| metric.name)
+        .collect();
+    assert!(names.iter().any(|name| name == "l3-tlb-data-hits"));
+    // What is invalidated is gone from all levels.
+    machine.invalidate(0, translation::Invalidation::Page { vaddr: 0 });
+    machine.access(0, AccessKind::Read, 0, None, 8);
+    assert_eq!(machine.counters(0).walk.walks, after.walk.walks + 1);
+    // A level in between may not be left out.
+    let gap = text.replace("level = 2", "level = 4");
+    let error = Model::parse("gap", &gap).unwrap_err().to_string();
+    assert!(error.contains("tlb: level 2 has no array"), "{error}");
 }

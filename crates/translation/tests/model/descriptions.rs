@@ -471,3 +471,119 @@ fn a_machine_has_1_to_64_cores() {
         assert!(error.to_string().contains(&format!("{cores} cores")));
     }
 }
+
+/// What `Model::parse` makes of a change of the baseline.
+fn changed(text: &str) -> Result<Model, String> {
+    let head = "name = \"c\"\nabout = \"\"\nbase = \"baseline\"\n";
+    Model::parse("c", &format!("{head}{text}")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_constant_of_every_built_in_machine_has_a_source() {
+    for name in Model::builtin_names() {
+        let model = Model::builtin(name).unwrap();
+        assert!(model.constants.len() > 40, "{name}");
+        let mut names: Vec<_> = model.constants.iter().map(|c| c.name.as_str()).collect();
+        for constant in &model.constants {
+            let source = &constant.source;
+            assert!(
+                source.assumed || !source.text.is_empty(),
+                "{name}: {constant:?}"
+            );
+            // A range holds the value that is assumed.
+            if let [least, most] = source.range.as_slice() {
+                if let (Ok(least), Ok(most)) = (least.parse::<i64>(), most.parse::<i64>()) {
+                    let value: i64 = constant.value.parse().unwrap();
+                    assert!((least..=most).contains(&value), "{name}: {constant:?}");
+                    continue;
+                }
+            }
+            let range = &source.range;
+            assert!(
+                range.is_empty() || range.contains(&constant.value),
+                "{name}: {constant:?}"
+            );
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), model.constants.len(), "{name}");
+    }
+}
+
+#[test]
+fn a_description_gives_the_source_of_what_it_says_itself() {
+    // What comes from the base keeps its source, what is changed needs one.
+    let error = changed("[core]\nrob = 64\n").unwrap_err();
+    assert!(error.contains("core.rob has no source"), "{error}");
+    let model = changed("sources = \"a test\"\n[core]\nrob = 64\n").unwrap();
+    let of = |name: &str| {
+        let mut all = model.constants.iter();
+        all.find(|constant| constant.name == name)
+            .unwrap()
+            .source
+            .clone()
+    };
+    assert_eq!(of("core.rob").text, "a test");
+    assert!(of("core.issue_width").text.contains("Table I"));
+    // An array takes the place of the base's, and so do its sources.
+    let tlb = "tlb = [\
+        { level = 1, side = \"fetch\", pages = [\"4K\"], entries = 64, ways = 4, cycles = 1 },\
+        { level = 1, side = \"data\", pages = [\"4K\"], entries = 64, ways = 4, cycles = 1 },\
+        ]\n";
+    let error = changed(tlb).unwrap_err();
+    assert!(error.contains("tlb[0].cycles has no source"), "{error}");
+    let model = changed(&format!("{tlb}[sources]\ntlb = \"a test\"\n")).unwrap();
+    assert!(
+        model
+            .constants
+            .iter()
+            .all(|constant| !constant.name.starts_with("tlb[2]"))
+    );
+    let error = changed("[sources]\n\"core.rob\" = \"a test\"\n").unwrap_err();
+    assert!(error.contains("core.rob"), "{error}");
+}
+
+#[test]
+fn an_l1d_alone_writes_through_and_needs_a_cache_behind_it() {
+    let through = |place: &str| {
+        changed(&format!(
+            "sources = \"a test\"\n[cache.{place}]\nwrites = \"through\"\n"
+        ))
+    };
+    through("l1d").unwrap();
+    for place in ["l1i", "l2", "last"] {
+        let error = through(place).unwrap_err();
+        assert!(error.contains(&format!("cache.{place}.writes")), "{error}");
+    }
+}
+
+#[test]
+fn page_tables_are_read_from_a_file_beside_the_description() {
+    let folder = std::env::temp_dir().join(format!("translation-format-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let x86 = include_str!("../../formats/x86-64.toml").replace("\"x86-64\"", "\"mine\"");
+    std::fs::write(folder.join("mine.toml"), &x86).unwrap();
+    let text = "name = \"m\"\nabout = \"\"\nbase = \"baseline\"\npage_tables = \"mine.toml\"\n\
+                sources = \"a test\"\n";
+    let file = folder.join("m.toml");
+    std::fs::write(&file, text).unwrap();
+    let model = Model::read(&file).unwrap();
+    assert_eq!(
+        (model.format().name.as_str(), model.format().levels()),
+        ("mine", 5)
+    );
+    std::fs::write(
+        folder.join("mine.toml"),
+        x86.replace("root_address = \"51:12\"", "root_address = \"51-12\""),
+    )
+    .unwrap();
+    let error = Model::read(&file).unwrap_err().to_string();
+    assert!(
+        error.contains("mine.toml") && error.contains("root_address"),
+        "{error}"
+    );
+    std::fs::remove_file(folder.join("mine.toml")).unwrap();
+    let error = Model::read(&file).unwrap_err().to_string();
+    assert!(error.contains("mine.toml"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -26,7 +26,7 @@ use super::{
     After, Counts as AllCounts, Drop, Event, Figure, Looked, Lookup, Match, Mechanism, Setup,
     Sharing, Terms, Walked, Way,
 };
-use crate::entry::{Entry, SIZES_MAX, attr, size_class};
+use crate::entry::{Entry, SIZES_MAX, TLB_LEVELS_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault, Segment};
 use crate::format::{Test, Walk};
 use crate::hash::QuickMap;
@@ -79,8 +79,8 @@ impl super::Part for Part {
             "babelfish.pc_bits must be 1 to 32"
         } else if !machine.numbers_spaces {
             "babelfish needs tag = \"address-space\" for its PCID"
-        } else if machine.levels < 2 {
-            "babelfish needs a level 2 TLB"
+        } else if machine.levels != 2 {
+            "babelfish needs two levels of TLB, as the paper has"
         } else if self.owned.is_empty() {
             "babelfish.owned must name at least one test of bits"
         } else {
@@ -185,9 +185,11 @@ impl BabelFish {
 
     /// The shared entries of a page, or of a range.
     fn drop(&self, all_cores: bool, tag: u16, vaddr: u64, range: Option<u32>) -> Drop {
+        let mut levels = [true; TLB_LEVELS_MAX];
+        levels[0] = !self.hw;
         Drop::Tagged {
             all_cores,
-            levels: [!self.hw, true],
+            levels,
             tag,
             vaddr,
             range,

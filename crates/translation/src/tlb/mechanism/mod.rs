@@ -7,9 +7,9 @@
 //!
 //! A machine asks its mechanisms in the order of the list. All times are in ticks.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, TLB_LEVELS_MAX};
 use crate::event::{AccessKind, Fault, Identity, Segment};
-use crate::format::{Format, Walk};
+use crate::format::{Format, Step, Walk};
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -61,6 +61,9 @@ register! {
     #[serde(skip)] // The report has had `domain_faults` at another place since schema version 1.
     domains: domain,
     #[serde(skip_serializing_if = "unused")] victim: victim,
+    #[serde(skip_serializing_if = "unused")] tlb_prefetch: tlb_prefetch,
+    #[serde(skip_serializing_if = "unused")] next_line: next_line,
+    #[serde(skip_serializing_if = "unused")] unified_walk_cache: unified_walk_cache,
 }
 
 /// Whether a mechanism has counted nothing: a machine's report has no counters of those it lacks.
@@ -78,10 +81,12 @@ pub struct Setup<'a> {
     pub format: &'a Format,
     /// Whether the model numbers address spaces (`tag = "address-space"`).
     pub numbers_spaces: bool,
-    /// Levels of TLB: 1 or 2.
+    /// Levels of TLB.
     pub levels: usize,
     /// Cores; 0 while a description is checked.
     pub cores: usize,
+    /// Bytes of a cache line.
+    pub line_bytes: u64,
     /// Ticks of a cycle.
     pub ticks_per_cycle: u64,
 }
@@ -147,6 +152,8 @@ pub struct Lookup {
     pub dacr: u32,
     /// Whether the access succeeded in the guest.
     pub certain: bool,
+    /// The core's tick when the lookup begins.
+    pub now: u64,
 }
 
 /// An entry whose page and tag match a lookup.
@@ -250,7 +257,7 @@ pub enum Drop {
         /// On every core, or on that of the event.
         all_cores: bool,
         /// In which levels.
-        levels: [bool; 2],
+        levels: [bool; TLB_LEVELS_MAX],
         /// The tag.
         tag: u16,
         /// An address in the page or range.
@@ -260,6 +267,17 @@ pub enum Drop {
         /// Entries with one of these attribute bits stay.
         without: u16,
     },
+}
+
+/// A walk.
+#[derive(Clone, Copy, Debug)]
+pub struct WalkOf {
+    /// The core.
+    pub core: usize,
+    /// The address space that runs.
+    pub space: u16,
+    /// The address, in the layout of the page tables.
+    pub vaddr: u64,
 }
 
 /// An event of an address space, by its number.
@@ -328,6 +346,36 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
         None
     }
 
+    /// The last level missed, and the page of this size was found: an address whose page is walked
+    /// for ahead of its use. It takes a walker and reads the caches, and nothing waits for it.
+    fn ahead(&mut self, _: &Lookup, _shift: u32) -> Option<u64> {
+        None
+    }
+
+    /// A walk ahead has found this entry, to be held under the tag; it is there at that tick.
+    fn fetched(&mut self, _core: usize, _: &Entry, _tag: u16, _ready: u64, _: &mut Counts) {}
+
+    /// A program's access has missed its L1 cache: another line that is brought in with it, as if
+    /// it were there at once.
+    fn line_missed(
+        &mut self,
+        _core: usize,
+        _: AccessKind,
+        _line: u64,
+        _: &mut Counts,
+    ) -> Option<u64> {
+        None
+    }
+
+    /// A walk begins, with these entries from the root on, the last of them the leaf: the number of
+    /// entries that need not be read, and the ticks that finding this out takes.
+    fn walk_from(&mut self, _: &WalkOf, _steps: &[Step], _: &mut Counts) -> Option<(usize, u64)> {
+        None
+    }
+
+    /// A walk has read an entry that points to a table.
+    fn walk_read(&mut self, _: &WalkOf, _: &Step) {}
+
     /// A core drops entries from its last level: of one page, or any, if `which` says yes of entry
     /// and tag. Returns how many of the mechanism's own went.
     fn dropped(
@@ -355,5 +403,56 @@ impl<T: Mechanism + Clone + 'static> CloneBox for T {
 impl Clone for Box<dyn Mechanism> {
     fn clone(&self) -> Self {
         (**self).clone_box()
+    }
+}
+
+/// A small guest for the tests of mechanisms: 128 pages of 4 KB, without a walk cache.
+#[cfg(test)]
+mod testing {
+    use crate::{AccessKind, Context, Machine, Model, Sink, SparseMemory};
+
+    const ROOT: u64 = 0x1000;
+
+    /// What a test's guest does.
+    pub trait Guest {
+        /// Reads the first word of a page, by its number.
+        fn read(&mut self, page: u64);
+        /// Reads the word at an address.
+        fn read_at(&mut self, vaddr: u64);
+    }
+
+    impl Guest for Machine<SparseMemory> {
+        fn read(&mut self, page: u64) {
+            self.read_at(page << 12);
+        }
+
+        fn read_at(&mut self, vaddr: u64) {
+            self.instructions(0, 1);
+            self.access(0, AccessKind::Read, vaddr, None, 8);
+        }
+    }
+
+    /// `baseline` with the mechanism of this table.
+    pub fn machine(table: &str) -> Machine<SparseMemory> {
+        let text = format!(
+            "name = \"test\"\nabout = \"\"\nbase = \"baseline\"\nwithout = [\"walk_cache\"]\n\
+             sources = \"assumed: a test\"\n{table}"
+        );
+        let mut memory = SparseMemory::new();
+        for level in 0..3 {
+            memory.write_u64(ROOT + level * 0x1000, (ROOT + (level + 1) * 0x1000) | 7);
+        }
+        for page in 0..128 {
+            memory.write_u64(ROOT + 0x3000 + page * 8, (0x10_0000 + page * 0x1000) | 7);
+        }
+        let model = Model::parse("test", &text).unwrap();
+        let mut machine = Machine::new(&model, 1, memory).unwrap();
+        let context = Context {
+            paging: true,
+            root: ROOT,
+            ..Context::default()
+        };
+        machine.set_context(0, context);
+        machine
     }
 }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A sequential TLB prefetcher: a miss of the last level has the page behind it walked for, too. The
+//! entry waits in a small buffer beside the last level, and moves into it on its first use.
+
+use super::{Counts as AllCounts, Figure, Lookup, Mechanism, Setup};
+use crate::entry::Entry;
+use crate::replacement::Policy;
+use crate::tally::counters;
+use crate::tlb::{Array, Tlb};
+use serde::Deserialize;
+
+/// `[tlb_prefetch]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Entries of a core's buffer.
+    pub entries: usize,
+    /// Access time of the buffer, beyond the last level's.
+    pub cycles: u64,
+}
+
+impl super::Part for Part {
+    fn check(&self, _: &Setup) -> Result<(), String> {
+        match self.entries {
+            1..=1024 => Ok(()),
+            _ => Err("tlb_prefetch.entries must be 1 to 1024".to_owned()),
+        }
+    }
+
+    fn times(&self) -> Vec<(&'static str, u64)> {
+        vec![("cycles", self.cycles)]
+    }
+
+    fn build(&self, machine: &Setup) -> Option<Box<dyn Mechanism>> {
+        let array = Array {
+            sizes: machine.format.sizes().to_vec(),
+            entries: self.entries,
+            ways: self.entries,
+            policy: Policy::Fifo,
+        };
+        Some(Box::new(Prefetcher {
+            held: vec![Tlb::new(&[array]); machine.cores],
+            ready: vec![vec![0; self.entries]; machine.cores],
+            time: self.cycles * machine.ticks_per_cycle,
+        }))
+    }
+}
+
+counters! {
+    /// The prefetcher's counters.
+    Counts {
+        /// Entries walked for ahead.
+        fetched: u64,
+        /// Misses of the last level that found their entry in the buffer.
+        hits: u64,
+    }
+}
+
+impl Counts {
+    /// As [`super::Counts::figures`].
+    pub fn figures(&self) -> Vec<Figure> {
+        vec![
+            ("tlb-prefetches", self.fetched, "walks"),
+            ("tlb-prefetch-hits", self.hits, "hits"),
+        ]
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Prefetcher {
+    /// By core.
+    held: Vec<Tlb>,
+    /// By core and slot: the tick when the entry is there.
+    ready: Vec<Vec<u64>>,
+    /// Ticks of an access.
+    time: u64,
+}
+
+impl Mechanism for Prefetcher {
+    fn judges(&self, _: usize) -> bool {
+        false
+    }
+
+    fn ahead(&mut self, of: &Lookup, shift: u32) -> Option<u64> {
+        let next = (of.vaddr >> shift).wrapping_add(1) << shift;
+        (next > of.vaddr).then_some(next)
+    }
+
+    fn fetched(&mut self, core: usize, entry: &Entry, tag: u16, ready: u64, counts: &mut AllCounts) {
+        let held = &mut self.held[core];
+        let probe = Tlb::probe(entry.page, tag);
+        if held.find(entry.page, probe, |_, _| true).is_some() {
+            return;
+        }
+        held.insert(entry, tag);
+        if let Some(slot) = held.find(entry.page, probe, |_, _| true) {
+            self.ready[core][slot] = ready;
+        }
+        counts.tlb_prefetch.fetched += 1;
+    }
+
+    fn missed(&mut self, of: &Lookup, tag: u16, counts: &mut AllCounts) -> Option<(Entry, u64)> {
+        let held = &mut self.held[of.core];
+        let slot = held.find(of.vaddr, Tlb::probe(of.vaddr, tag), |_, _| true)?;
+        let entry = held.entry(slot)?;
+        held.remove(slot);
+        counts.tlb_prefetch.hits += 1;
+        let waits = self.ready[of.core][slot].saturating_sub(of.now);
+        Some((entry, waits.max(self.time)))
+    }
+
+    fn dropped(
+        &mut self,
+        core: usize,
+        page: Option<u64>,
+        which: &mut dyn FnMut(&Entry, u16) -> bool,
+    ) -> u64 {
+        match page {
+            Some(vaddr) => self.held[core].remove_page(vaddr, which),
+            None => self.held[core].remove_if(which),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tlb::mechanism::testing::{Guest, machine};
+    use crate::{Invalidation, Sink};
+
+    const TABLE: &str = "[tlb_prefetch]\nentries = 16\ncycles = 1\n";
+
+    #[test]
+    fn pages_in_order_walk_once_for_all() {
+        // GIVEN 64 pages in order WHEN each is read THEN only the first is walked for on demand;
+        // the others were walked for ahead, each once.
+        let mut with = machine(TABLE);
+        let mut without = machine("");
+        for page in 0..64 {
+            for machine in [&mut with, &mut without] {
+                machine.instructions(0, 1000);
+                machine.read(page);
+            }
+        }
+        let (with, without) = (with.counters(0), without.counters(0));
+        assert_eq!((with.walk.walks, without.walk.walks), (1, 64));
+        assert_eq!(with.mechanisms.tlb_prefetch.hits, 63);
+        assert_eq!(with.mechanisms.tlb_prefetch.fetched, 64);
+        assert!(with.dtlb_stall < without.dtlb_stall);
+    }
+
+    #[test]
+    fn an_entry_that_is_not_there_yet_is_waited_for() {
+        // Reads without an instruction between them find the walk still under way.
+        let mut soon = machine(TABLE);
+        let mut late = machine(TABLE);
+        for page in 0..64 {
+            soon.read(page);
+            late.instructions(0, 100_000);
+            late.read(page);
+        }
+        let (soon, late) = (soon.counters(0), late.counters(0));
+        assert_eq!(soon.mechanisms, late.mechanisms);
+        assert!(soon.dtlb_stall > late.dtlb_stall);
+    }
+
+    #[test]
+    fn what_is_invalidated_is_not_found() {
+        let mut machine = machine(TABLE);
+        machine.read(0);
+        machine.invalidate(0, Invalidation::All);
+        machine.read(1);
+        assert_eq!(machine.counters(0).mechanisms.tlb_prefetch.hits, 0);
+        assert_eq!(machine.counters(0).walk.walks, 2);
+    }
+}
