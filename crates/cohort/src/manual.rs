@@ -260,10 +260,16 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab replay FILE --model zen4",
             "Print the counters of a trace under a model.",
         )],
-        "cohort lab sweep" => &[(
-            "cohort lab sweep FILE --model baseline --model zen4",
-            "Compare two models on one trace.",
-        )],
+        "cohort lab sweep" => &[
+            (
+                "cohort lab sweep FILE --model baseline --model zen4",
+                "Compare two models on one trace.",
+            ),
+            (
+                "cohort lab sweep FILE --model zen4 --assumed",
+                "Print the bounds of each figure over what the model assumes.",
+            ),
+        ],
         "cohort lab check-model" => {
             statuses = TESTS;
             &[(

@@ -52,6 +52,11 @@ pub struct SweepArgs {
     /// (elements count from 0); may be given many times, every combination is replayed.
     #[arg(long, value_name = "KEY=VALUE,…")]
     vary: Vec<Vary>,
+    /// Replay each model also with other values of what it assumes, one assumption at a time, over
+    /// the range that its description gives, and with every load waiting for the one before it;
+    /// print the spread of each metric.
+    #[arg(long, conflicts_with_all = ["vary", "merge", "jobs"])]
+    assumed: bool,
     /// Metrics to show, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "METRIC")]
     show: Vec<String>,
@@ -74,6 +79,28 @@ pub struct SweepArgs {
 struct Sweep {
     schema_version: u32,
     rows: Vec<Row>,
+    /// With `--assumed`: the bounds of each metric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spread: Vec<Spread>,
+}
+
+/// Between what bounds a metric lies, as far as assumptions go.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Spread {
+    /// The trace's file.
+    trace: String,
+    /// The model.
+    model: String,
+    /// The metric.
+    metric: String,
+    /// Its value under the model as it is described.
+    value: f64,
+    /// The least value, and the assumption that gives it; none if it is the described one.
+    least: (f64, Option<String>),
+    /// The largest, likewise.
+    most: (f64, Option<String>),
+    /// With a reorder buffer of 0: every load waits for the one before it.
+    dependent: f64,
 }
 
 impl Sweep {
@@ -83,6 +110,7 @@ impl Sweep {
         Sweep {
             schema_version: SCHEMA_VERSION,
             rows,
+            spread: Vec::new(),
         }
     }
 }
@@ -118,17 +146,14 @@ pub fn replay(args: &ReplayArgs) -> Result<()> {
 
 /// Replays, lists jobs or merges, and prints the table.
 pub fn sweep(args: &SweepArgs) -> Result<()> {
+    check_metrics(&args.show)?;
     let sweep = if args.merge {
         merge(&args.inputs)?
+    } else if args.assumed {
+        spread(args)?
     } else {
         let configurations = variation::all(&args.models, &args.vary);
-        // Find a mistyped trace or metric before the others take their time.
-        let names = metric_names();
-        for wanted in &args.show {
-            if !names.contains(wanted) {
-                bail!("{}", unknown(wanted, names.iter().map(String::as_str)));
-            }
-        }
+        // Find a mistyped trace or model before the others take their time.
         for configuration in &configurations {
             configuration.load()?;
         }
@@ -168,8 +193,130 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
             serde_json::to_string_pretty(&sweep).context("counters that JSON cannot hold")?;
         files::write(path, (text + "\n").as_bytes())?;
     }
-    output::print(table(&sweep, &args.show)?)?;
+    let text = match sweep.spread.is_empty() {
+        true => table(&sweep, &args.show)?,
+        false => spread_table(&sweep, &args.show),
+    };
+    output::print(text)?;
     Ok(())
+}
+
+/// Finds a mistyped metric before traces take their time.
+fn check_metrics(wanted: &[String]) -> Result<()> {
+    let names = metric_names();
+    match wanted.iter().find(|wanted| !names.contains(wanted)) {
+        Some(wanted) => bail!("{}", unknown(wanted, names.iter().map(String::as_str))),
+        None => Ok(()),
+    }
+}
+
+/// Replays every trace under every model, as it is and with each of its assumptions replaced.
+fn spread(args: &SweepArgs) -> Result<Sweep> {
+    let mut work = Vec::new();
+    for trace in &args.inputs {
+        open(trace)?;
+        for model in &args.models {
+            let with = |set: &[(&str, &str)]| Configuration {
+                model: model.clone(),
+                set: set
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), v.to_string()))
+                    .collect(),
+            };
+            let mut runs = vec![with(&[]), with(&[("core.rob", "0")])];
+            let others = variation::assumed(model)?;
+            runs.extend(others.iter().map(|other| other.configuration.clone()));
+            work.push((trace, model, runs, others));
+        }
+    }
+    let mut all = Vec::new();
+    let mut bounds = Vec::new();
+    for (trace, model, runs, others) in work {
+        let rows = runs
+            .par_iter()
+            .map(|configuration| row(trace, configuration))
+            .collect::<Result<Vec<_>>>()?;
+        let labels = others.iter().map(|other| Some(other.label.clone()));
+        for (at, metric) in rows[0].metrics.iter().enumerate() {
+            let values = rows[2..].iter().map(|row| row.metrics[at].value);
+            let values = values.zip(labels.clone());
+            let (mut least, mut most) = ((metric.value, None), (metric.value, None));
+            for (value, label) in values {
+                if value < least.0 {
+                    least = (value, label.clone());
+                }
+                if value > most.0 {
+                    most = (value, label);
+                }
+            }
+            bounds.push(Spread {
+                trace: rows[0].trace.clone(),
+                model: model.clone(),
+                metric: metric.name.clone(),
+                value: metric.value,
+                least,
+                most,
+                dependent: rows[1].metrics[at].value,
+            });
+        }
+        all.extend(rows);
+    }
+    let mut sweep = Sweep::of(all);
+    sweep.spread = bounds;
+    Ok(sweep)
+}
+
+/// The bounds as a table of at most 100 columns, and a sentence about the first metric.
+fn spread_table(sweep: &Sweep, wanted: &[String]) -> String {
+    let names: Vec<&str> = match wanted {
+        [] => SHOWN.to_vec(),
+        names => names.iter().map(String::as_str).collect(),
+    };
+    let heading = [
+        "trace",
+        "model",
+        "metric",
+        "value",
+        "least",
+        "most",
+        "loads wait",
+    ];
+    let stem = |path: &str| {
+        let stem = Path::new(path).file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    };
+    let bound = |(value, label): &(f64, Option<String>)| match label {
+        Some(label) => format!("{} ({label})", show::number(*value)),
+        None => show::number(*value),
+    };
+    let mut lines = Vec::new();
+    for name in &names {
+        for one in sweep.spread.iter().filter(|one| one.metric == *name) {
+            lines.push(vec![
+                stem(&one.trace),
+                one.model.clone(),
+                one.metric.replace('-', " "),
+                show::number(one.value),
+                bound(&one.least),
+                bound(&one.most),
+                show::number(one.dependent),
+            ]);
+        }
+    }
+    let mut text = show::plain(heading.map(str::to_owned).into(), lines);
+    for one in sweep.spread.iter().filter(|one| one.metric == names[0]) {
+        let percent = |bound: f64| 100.0 * (bound / one.value - 1.0);
+        text.push_str(&format!(
+            "{} under {}: {} {}, from {:+.1} % to {:+.1} % over what the model assumes.\n",
+            stem(&one.trace),
+            one.model,
+            show::number(one.value),
+            one.metric.replace('-', " "),
+            percent(one.least.0),
+            percent(one.most.0),
+        ));
+    }
+    text
 }
 
 fn open(trace: &Path) -> Result<Reader<File>> {
@@ -392,6 +539,7 @@ mod tests {
             let part = Sweep {
                 schema_version: SCHEMA_VERSION,
                 rows: vec![row.clone()],
+                spread: Vec::new(),
             };
             let text = serde_json::to_string(&part).unwrap();
             files::write(&parts.join(format!("{number}.json")), text.as_bytes()).unwrap();
@@ -454,6 +602,43 @@ mod tests {
         // Rates have many digits; a part has all of them.
         let text = serde_json::to_string(&small).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), small);
+    }
+
+    #[test]
+    fn the_spread_holds_the_value_and_names_the_assumptions_at_its_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("a.trace");
+        recorded::record(&trace, 4_000, 37, 300);
+        let args = SweepArgs {
+            inputs: vec![trace],
+            models: vec!["babelfish-isca20".into()],
+            vary: Vec::new(),
+            assumed: true,
+            show: Vec::new(),
+            json: None,
+            jobs: None,
+            dir: None,
+            merge: false,
+        };
+        let sweep = spread(&args).unwrap();
+        let of = |name: &str| sweep.spread.iter().find(|one| one.metric == name).unwrap();
+        let cycles = of("cycles");
+        assert!(
+            cycles.least.0 < cycles.value && cycles.value < cycles.most.0,
+            "{cycles:?}"
+        );
+        assert!(cycles.least.1.is_some() && cycles.most.1.is_some());
+        assert!(cycles.dependent > cycles.value, "{cycles:?}");
+        // Assumptions do not change what the program does.
+        let instructions = of("instructions");
+        assert_eq!(instructions.least, (instructions.value, None));
+        assert_eq!(instructions.most, (instructions.value, None));
+        let text = spread_table(&sweep, &[]);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(text.contains("over what the model assumes"), "{text}");
     }
 
     #[test]

@@ -92,6 +92,57 @@ pub fn all(models: &[String], vary: &[Vary]) -> Vec<Configuration> {
     list
 }
 
+/// A configuration that takes other values for what its model assumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alternative {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// What is assumed otherwise: a name or pattern of the model's `[sources]`, and the value.
+    pub label: String,
+}
+
+/// The model with each of its assumed constants at each end of its range, or at each value that it
+/// may have; one pattern of its `[sources]` at a time, the constants of a pattern together. What is
+/// assumed without a range stays as it is.
+pub fn assumed(model: &str) -> Result<Vec<Alternative>> {
+    let constants = Configuration {
+        model: model.to_owned(),
+        set: Vec::new(),
+    }
+    .load()?
+    .constants;
+    let guesses = constants.iter().filter(|constant| constant.source.assumed);
+    let mut groups: Vec<(&str, Vec<_>)> = Vec::new();
+    for constant in guesses.filter(|constant| !constant.source.range.is_empty()) {
+        let group = constant.source.group.as_str();
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, list)) => list.push(constant),
+            None => groups.push((group, vec![constant])),
+        }
+    }
+    let mut list = Vec::new();
+    for (group, constants) in groups {
+        for value in &constants[0].source.range {
+            if constants.iter().all(|constant| constant.value == *value) {
+                continue;
+            }
+            let set = constants.iter();
+            let configuration = Configuration {
+                model: model.to_owned(),
+                set: set.map(|c| (c.name.clone(), value.clone())).collect(),
+            };
+            let label = format!("{group}={}", value.replace('"', ""));
+            // A range that the model cannot have is a mistake of its description.
+            configuration.load().with_context(|| label.clone())?;
+            list.push(Alternative {
+                configuration,
+                label,
+            });
+        }
+    }
+    Ok(list)
+}
+
 impl Configuration {
     /// The model as described and changed.
     pub fn load(&self) -> Result<Model> {
@@ -245,6 +296,29 @@ mod tests {
             let error = format!("{:#}", of(&[("babelfish.aslr", "sw")]).load().unwrap_err());
             assert!(error.contains("aslr"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_every_built_in_model_assumes_can_be_varied() {
+        for name in Model::builtin_names() {
+            let list = assumed(name).unwrap();
+            assert!(list.len() > 5, "{name}: {list:#?}");
+            let plain = Model::builtin(name).unwrap();
+            for alternative in &list {
+                let model = alternative.configuration.load().unwrap();
+                let changed = model
+                    .constants
+                    .iter()
+                    .zip(&plain.constants)
+                    .filter(|(new, old)| new.value != old.value);
+                assert!(changed.count() > 0, "{name}: {}", alternative.label);
+            }
+        }
+        let labels: Vec<_> = assumed("pentium4").unwrap();
+        let labels: Vec<_> = labels.iter().map(|other| other.label.as_str()).collect();
+        // All caches together, by the pattern; the value that it has is not among them.
+        assert!(labels.contains(&"cache.*.replacement=plru"), "{labels:?}");
+        assert!(!labels.contains(&"cache.*.replacement=lru"), "{labels:?}");
     }
 
     #[test]
