@@ -19,9 +19,11 @@
 
 mod code;
 mod frame;
+mod interleave;
 mod reader;
 mod recorder;
 
+pub use interleave::replay_interleaved;
 pub use reader::{Reader, replay};
 pub use recorder::Recorder;
 

@@ -114,7 +114,17 @@ pub fn replay<R: Read>(
     mut reader: Reader<R>,
     machine: &mut Machine<SparseMemory>,
 ) -> Result<u64, TraceError> {
-    let header = reader.header();
+    check_fit(reader.header(), machine)?;
+    reader.play(machine, |machine, paddr, value| {
+        machine.memory_mut().write_u64(paddr, value)
+    })
+}
+
+/// Whether a machine can take a trace.
+pub(super) fn check_fit(
+    header: &Header,
+    machine: &Machine<SparseMemory>,
+) -> Result<(), TraceError> {
     if header.page_tables != machine.page_tables() {
         return Err(TraceError::Unfit(format!(
             "it has page tables {:?}, the machine {:?}",
@@ -129,7 +139,5 @@ pub fn replay<R: Read>(
             machine.cores()
         )));
     }
-    reader.play(machine, |machine, paddr, value| {
-        machine.memory_mut().write_u64(paddr, value)
-    })
+    Ok(())
 }

@@ -3,7 +3,9 @@
 
 use crate::os::context;
 use crate::properties::{CORES, Dice, Kind, World, address};
-use translation::trace::{Header, Reader, Recorder, TraceError, VERSION, replay};
+use translation::trace::{
+    Header, Reader, Recorder, TraceError, VERSION, replay, replay_interleaved,
+};
 use translation::{AccessKind, Invalidation, Machine, Mark, Model, Segment, Sink, SparseMemory};
 
 /// Two sinks at once.
@@ -258,4 +260,57 @@ fn a_disk_that_is_full_is_reported_at_the_end() {
     drive(&mut recorder, &mut world, 200_000);
     assert!(recorder.error().is_some());
     assert!(matches!(recorder.finish(), Err(TraceError::Io(_))));
+}
+
+/// A trace of two cores without paging: each in turn reads its own lines, many at a time.
+fn slices(turns: u64, lines: u64) -> Vec<u8> {
+    let header = Header {
+        cores: 2,
+        page_tables: "x86-64".to_owned(),
+        about: String::new(),
+    };
+    let mut recorder = Recorder::new(&header, SparseMemory::new(), Vec::new()).unwrap();
+    for turn in 0..turns {
+        let core = (turn % 2) as usize;
+        for line in 0..lines {
+            let paddr = (core as u64) << 30 | line * 64;
+            recorder.instructions(core, 10);
+            recorder.access(core, AccessKind::Read, paddr, Some(paddr), 8);
+        }
+    }
+    recorder.finish().unwrap()
+}
+
+#[test]
+fn finely_mixed_cores_do_the_same_work_in_another_order() {
+    // A shared cache of 1,024 lines, with room for both cores' 400: what is in it does not depend on
+    // the turns.
+    let text = "name = \"small\"\nabout = \"\"\nbase = \"baseline\"\nsources = \"a test\"\n[cache]\n\
+                l1d = { kb = 4, ways = 2 }\nl2 = { kb = 8, ways = 2 }\nlast = { kb = 64, ways = 16 }\n";
+    let model = Model::parse("small", text).unwrap();
+    let counted = |trace: &[u8], quantum: Option<u64>| {
+        let mut machine = Machine::new(&model, 2, SparseMemory::new()).unwrap();
+        let reader = Reader::new(trace).unwrap();
+        let accesses = match quantum {
+            None => replay(reader, &mut machine).unwrap(),
+            Some(quantum) => replay_interleaved(reader, &mut machine, quantum).unwrap(),
+        };
+        let report = machine.report().total.counters;
+        (accesses, report)
+    };
+    let trace = slices(20, 400);
+    let (accesses, coarse) = counted(&trace, None);
+    for quantum in [1, 7, 1000] {
+        let (mixed_accesses, mixed) = counted(&trace, Some(quantum));
+        assert_eq!(mixed_accesses, accesses);
+        assert_eq!(mixed.instructions, coarse.instructions);
+        assert_eq!((mixed.reads, mixed.unexplained), (coarse.reads, 0));
+        // Each core's own caches see its own events in its own order.
+        assert_eq!(mixed.cache[1].misses, coarse.cache[1].misses);
+        assert_eq!(mixed.cache[3].misses, 800, "all lines of both, once");
+    }
+    // One core alone is not changed by any quantum.
+    let alone = slices(1, 700);
+    let (_, plain) = counted(&alone, None);
+    assert_eq!(counted(&alone, Some(3)).1, plain);
 }

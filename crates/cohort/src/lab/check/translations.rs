@@ -111,7 +111,7 @@ fn trace(lab: &Lab, kernel: &Kernel) -> Result<Vec<String>> {
             model: MODEL.into(),
             set: Vec::new(),
         };
-        let (first, _, accesses) = sweep::played(&file, &configuration)?;
+        let (first, _, accesses) = sweep::played(&file, &configuration, None)?;
         if accesses < ENOUGH {
             notes.push(format!("the trace has only {accesses} accesses"));
         }
@@ -121,14 +121,14 @@ fn trace(lab: &Lab, kernel: &Kernel) -> Result<Vec<String>> {
                 "{unexplained} of {accesses} accesses reach another page than the trace's tables say"
             ));
         }
-        let (second, _, _) = sweep::played(&file, &configuration)?;
+        let (second, _, _) = sweep::played(&file, &configuration, None)?;
         if first.report() != second.report() {
             notes.push("two replays of one trace differ".into());
         }
         let bytes = std::fs::metadata(&file).map_or(0, |meta| meta.len());
         let cut = std::fs::OpenOptions::new().write(true).open(&file)?;
         cut.set_len(bytes.saturating_sub(1))?;
-        if sweep::played(&file, &configuration).is_ok() {
+        if sweep::played(&file, &configuration, None).is_ok() {
             notes.push("a trace without its last byte was replayed".into());
         }
         files::remove(&file)?;

@@ -229,7 +229,7 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
     let recorded = boot(Some(Task::Record(trace.clone())))?;
     speeds.push(guest("QEMU, recording the programs", recorded));
     let (before, start) = (cpu_seconds().1, Instant::now());
-    let (_, _, accesses) = sweep::played(&trace, &configuration)?;
+    let (_, _, accesses) = sweep::played(&trace, &configuration, None)?;
     speeds.push(Speed {
         what: format!("replay with {}", args.model),
         amount: accesses as f64,

@@ -36,6 +36,10 @@ pub struct ReplayArgs {
     /// A built-in model's name or a TOML file.
     #[arg(long, value_name = "NAME", add = complete::models())]
     model: String,
+    /// Let the cores take turns of at most so many instructions. Without it their turns are those
+    /// of QEMU's vCPUs, many thousand instructions long.
+    #[arg(long, value_name = "INSTRUCTIONS", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    quantum: Option<u64>,
 }
 
 /// Arguments of `cohort lab sweep`.
@@ -137,7 +141,7 @@ pub fn replay(args: &ReplayArgs) -> Result<()> {
         model: args.model.clone(),
         set: Vec::new(),
     };
-    let (machine, _, _) = played(&args.trace, &configuration)?;
+    let (machine, _, _) = played(&args.trace, &configuration, args.quantum)?;
     let text = serde_json::to_string_pretty(&machine.report())
         .context("counters that JSON cannot hold")?;
     say!("{text}")?;
@@ -324,10 +328,12 @@ fn open(trace: &Path) -> Result<Reader<File>> {
     Reader::new(file).with_context(|| trace.display().to_string())
 }
 
-/// A machine that has seen a whole trace, what the trace is of, and how many accesses it has.
+/// A machine that has seen a whole trace, what the trace is of, and how many accesses it has. With a
+/// quantum the cores take turns of so many instructions.
 pub fn played(
     trace: &Path,
     configuration: &Configuration,
+    quantum: Option<u64>,
 ) -> Result<(Machine<SparseMemory>, String, u64)> {
     let reader = open(trace)?;
     let about = reader.header().about.clone();
@@ -337,13 +343,16 @@ pub fn played(
         .with_context(|| trace.display().to_string())?;
     let mut machine = Machine::new(&model, reader.header().cores, SparseMemory::new())
         .with_context(|| format!("the model {}", configuration.name()))?;
-    let accesses =
-        trace::replay(reader, &mut machine).with_context(|| trace.display().to_string())?;
+    let replayed = match quantum {
+        None => trace::replay(reader, &mut machine),
+        Some(quantum) => trace::replay_interleaved(reader, &mut machine, quantum),
+    };
+    let accesses = replayed.with_context(|| trace.display().to_string())?;
     Ok((machine, about, accesses))
 }
 
 fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
-    let (machine, about, accesses) = played(trace, configuration)?;
+    let (machine, about, accesses) = played(trace, configuration, None)?;
     let report = machine.report();
     let mut metrics = report.total.counters.metrics(machine.ticks_per_cycle());
     metrics.extend(report.requests.metrics());
