@@ -273,7 +273,7 @@ fn slices(turns: u64, lines: u64) -> Vec<u8> {
     for turn in 0..turns {
         let core = (turn % 2) as usize;
         for line in 0..lines {
-            let paddr = (core as u64) << 30 | line * 64;
+            let paddr = ((core as u64) << 30) | (line * 64);
             recorder.instructions(core, 10);
             recorder.access(core, AccessKind::Read, paddr, Some(paddr), 8);
         }
