@@ -119,7 +119,7 @@ fn as_table(model: &Model, assumed: bool) -> String {
     let guessed = of_those.filter(|constant| constant.source.assumed).count();
     let table = show::plain(heading, rows.collect());
     format!(
-        "{}: {}\n\n{table}{guessed} of the {count} constants are assumed, {} have a source.\n",
+        "{}\n{}\n\n{table}{guessed} of the {count} constants are assumed, {} have a source.\n",
         model.name,
         model.about,
         count - guessed
