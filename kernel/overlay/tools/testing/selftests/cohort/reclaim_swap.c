@@ -6,6 +6,9 @@
  */
 #include "common.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 static int mapped_spots(int who)
 {
 	int n = 0;
@@ -305,6 +308,58 @@ static void test_swapoff_spares(long arg)
 		sees(page_is(p + i * table_size, i + 1), "page %d has changed", i);
 }
 
+static void wake_up(int signal)
+{
+}
+
+/*
+ * A child unshares a table that is swapped out, and so has copies of its entries; nothing
+ * else of the child was ever in swap. If swapoff does not find it, it searches for ever.
+ */
+static void test_swapoff_copies(long arg)
+{
+	struct sigaction action = { .sa_handler = wake_up };
+	size_t pages = table_size / page_size;
+	int to[2], from[2];
+	pid_t pid;
+	char *p, c;
+
+	need_swap();
+	p = map_at(arena(1), table_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
+	madvise(p, table_size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < pages; i++)
+		p[i * page_size] = i % 100 + 1;
+	for (int i = 0; i < 20 && !(pagemap_entry(SELF, p + page_size) & PM_SWAP); i++)
+		madvise(p, table_size, MADV_PAGEOUT);
+	if (!(pagemap_entry(SELF, p + page_size) & PM_SWAP))
+		skip("MADV_PAGEOUT swaps nothing out");
+	become_zygote();
+	must_call(pipe(to));
+	must_call(pipe(from));
+	pid = fork();
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		p[0] = 101;
+		if (write(from[1], "", 1) != 1 || read(to[0], &c, 1) != 1 || p[0] != 101)
+			_exit(1);
+		for (size_t i = 1; i < pages; i++)
+			if (p[i * page_size] != (char)(i % 100 + 1))
+				_exit(2);
+		_exit(0);
+	}
+	must(read(from[0], &c, 1) == 1, "the child ended too soon");
+	/* swapoff ends at a signal */
+	must_call(sigaction(SIGALRM, &action, NULL));
+	alarm(20);
+	off_and_on();
+	alarm(0);
+	must(!(pagemap_entry(pid, p + page_size) & PM_SWAP), "the child has a page in swap");
+	must(write(to[1], "", 1) == 1, "the child is gone");
+	must(waitpid(pid, &to[0], 0) == pid && WIFEXITED(to[0]) && !WEXITSTATUS(to[0]),
+	     "the child does not find its pages");
+}
+
 static void test_many_swapped(long arg)
 {
 	/* more sharers than the byte of a swap entry counts (62) */
@@ -407,6 +462,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(6) },
 	{ "Does swapoff unshare only tables with swapped pages?", test_swapoff_spares,
 	  .guards = INVARIANT(13) },
+	{ "Does swapoff find entries that a child has copied?", test_swapoff_copies,
+	  .guards = INVARIANT(7) },
 	{ "Can more processes than a byte counts share a swapped page?", test_many_swapped, 0,
 	  KIND(ANON) | KIND(PRIV_FILE), .guards = INVARIANT(3) },
 	{ "Does memory stay right when the OOM killer kills a sharer?", test_oom, 0,
