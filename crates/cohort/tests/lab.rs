@@ -278,7 +278,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         ),
         (
             &["bench-model", "--model", "./no.toml"],
-            "cannot read the model ./no.toml: No such file or directory (os error 2)\n",
+            "cannot read the description ./no.toml: No such file or directory (os error 2)\n",
         ),
     ];
     for (args, reason) in refusals {
