@@ -33,6 +33,26 @@ bool cohort_do_pmd_shared(pmd_t *pmd);
 	 !in_range((vmf)->address, addr, (nr) * PAGE_SIZE) &&		\
 	 cohort_member((vma)->vm_mm))
 
+/**
+ * cohort_fix_spurious() - a store has faulted though its entry allows it
+ * @vma: the region
+ * @addr: the address; the table's lock is held
+ *
+ * A processor may still hold the entry as it was before another user of the table made
+ * it writable, or as the entry above denied writing before the last user took the table
+ * back. Neither flushes all users, so each gets rid of it here. Where a fault does that,
+ * an architecture defines no arch_cohort_fix_spurious(). Where it does not, and the
+ * kernel expects one flush to have reached everybody, the store would fault for ever.
+ */
+static inline void cohort_fix_spurious(struct vm_area_struct *vma,
+				       unsigned long addr)
+{
+#ifdef arch_cohort_fix_spurious
+	if (cohort_active() && cohort_member(vma->vm_mm))
+		arch_cohort_fix_spurious(vma, addr);
+#endif
+}
+
 /* Put a new table into an empty entry; false if the PMD table is @mm's own. */
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 				  pgtable_t *pte)
@@ -66,6 +86,11 @@ static inline bool cohort_maps_old(struct vm_area_struct *vma,
 				   unsigned int nr)
 {
 	return false;
+}
+
+static inline void cohort_fix_spurious(struct vm_area_struct *vma,
+				       unsigned long addr)
+{
 }
 
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
