@@ -220,12 +220,47 @@ static inline struct mm_struct *cohort_user(struct cohort_table *ct,
 			      cohort_run_of(sharer)->mm;
 }
 
+/*
+ * From one entry of a process to the next. Where PMD tables are folded, an entry is the
+ * first word of what is one entry to the level above.
+ */
+#define COHORT_PMD_STEP	\
+	(PTRS_PER_PMD > 1 ? 1 : sizeof(pgd_t) / sizeof(pmd_t))
+
 /* Its entry for a last-level table. */
 static inline pmd_t *cohort_user_pmd(struct cohort_sharer *sharer)
 {
 	struct cohort_run *run = cohort_run_of(sharer);
 
-	return run->pmd + (sharer - run->sharers);
+	return run->pmd + (sharer - run->sharers) * COHORT_PMD_STEP;
+}
+
+/**
+ * cohort_span_end() - where the aligned span around an address ends
+ * @addr: the address
+ * @size: the span's size, a power of two
+ * @end: where the caller's range ends; 0 for the end of all addresses
+ *
+ * Return: the first address behind the span, or @end if that comes first.
+ */
+static inline unsigned long cohort_span_end(unsigned long addr,
+					    unsigned long size,
+					    unsigned long end)
+{
+	unsigned long edge = (addr + size) & ~(size - 1);
+
+	return edge - 1 < end - 1 ? edge : end;
+}
+
+/*
+ * Where the PMD table that maps @addr ends, or @end if that comes first. Not what
+ * pud_addr_end() says: where PUD tables are folded, that is @end. A folded PMD table
+ * has one entry.
+ */
+static inline unsigned long cohort_table_end(unsigned long addr,
+					     unsigned long end)
+{
+	return cohort_span_end(addr, PTRS_PER_PMD * PMD_SIZE, end);
 }
 
 /**

@@ -319,7 +319,7 @@ static unsigned int share_run(struct share *s, const struct entries *e,
 	unsigned int nr, first = cohort_run_index(e->base);
 	spinlock_t *pml;
 
-	s->dst->pmd = e->dst - first;
+	s->dst->pmd = e->dst - first * COHORT_PMD_STEP;
 
 	/* GUP-fast must not pin a page meanwhile (invariant 9). */
 	raw_write_seqcount_begin(&src_mm->write_protect_seq);
@@ -331,7 +331,7 @@ static unsigned int share_run(struct share *s, const struct entries *e,
 	s->pinned = test_bit(MMF_HAS_PINNED, &src_mm->flags);
 
 	pml = pmd_lock(src_mm, e->src);
-	s->src->pmd = e->src - first;
+	s->src->pmd = e->src - first * COHORT_PMD_STEP;
 	nr = join_tables(s, e, stop);
 	spin_unlock(pml);
 	raw_write_seqcount_end(&src_mm->write_protect_seq);
@@ -397,7 +397,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 
 	for (addr = start; addr < end && !ret; addr = next) {
 		/* Up to the end of this table of entries. */
-		unsigned long edge = pud_addr_end(addr, end);
+		unsigned long edge = cohort_table_end(addr, end);
 
 		next = edge;
 		cond_resched();

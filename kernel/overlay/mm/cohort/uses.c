@@ -196,7 +196,8 @@ void __init cohort_runs_init(void)
 {
 	/* A sharer leads to its run by the alignment: see cohort_run_of(). */
 	BUILD_BUG_ON(sizeof(struct cohort_run) > COHORT_RUN_BYTES);
-	BUILD_BUG_ON(COHORT_RUN_SHIFT > PUD_SHIFT);
+	/* Nor does a run go over the end of a PMD table: see cohort_user_pmd(). */
+	BUILD_BUG_ON(PTRS_PER_PMD > 1 && PTRS_PER_PMD < COHORT_RUN_TABLES);
 	run_cache = kmem_cache_create("cohort_run", sizeof(struct cohort_run),
 				      COHORT_RUN_BYTES,
 				      SLAB_PANIC | SLAB_ACCOUNT, run_init);

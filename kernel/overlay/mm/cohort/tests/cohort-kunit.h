@@ -126,6 +126,30 @@ static void cohort_test_free_waits(struct kunit *test)
 	rcu_barrier();
 }
 
+/*
+ * Fork never goes over the end of a table of entries, also where the levels above are
+ * folded: the end of a table is then not where the level above ends.
+ */
+static void cohort_test_table_end(struct kunit *test)
+{
+	unsigned long size = PTRS_PER_PMD * PMD_SIZE;
+
+	KUNIT_EXPECT_EQ(test, cohort_table_end(0, TASK_SIZE), size);
+	KUNIT_EXPECT_EQ(test, cohort_table_end(size - 1, TASK_SIZE), size);
+	KUNIT_EXPECT_EQ(test, cohort_table_end(size, TASK_SIZE), 2 * size);
+	KUNIT_EXPECT_EQ(test, cohort_table_end(size + 1, 2 * size), 2 * size);
+	KUNIT_EXPECT_EQ(test, cohort_table_end(size, size + 1), size + 1);
+	/* Three levels of 512 entries: the table under an entry of the top one. */
+	KUNIT_EXPECT_EQ(test, cohort_span_end(5UL << 30, 1UL << 30, 9UL << 30),
+			6UL << 30);
+	/* Two levels: a table of one entry. */
+	KUNIT_EXPECT_EQ(test, cohort_span_end(PMD_SIZE, PMD_SIZE, 9 * PMD_SIZE),
+			2 * PMD_SIZE);
+	/* The last table ends where addresses do. */
+	KUNIT_EXPECT_EQ(test, cohort_table_end(-size, -PMD_SIZE), -PMD_SIZE);
+	KUNIT_EXPECT_EQ(test, cohort_table_end(-size, 0), 0);
+}
+
 static void cohort_test_regions(struct kunit *test)
 {
 	static const vm_flags_t never[] = {
@@ -257,6 +281,7 @@ static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_entry_bad),
 	KUNIT_CASE(cohort_test_entry_upper),
 	KUNIT_CASE(cohort_test_entry_others),
+	KUNIT_CASE(cohort_test_table_end),
 	KUNIT_CASE(cohort_test_regions),
 	KUNIT_CASE(cohort_test_copy_policy),
 	KUNIT_CASE(cohort_test_count_entry),
