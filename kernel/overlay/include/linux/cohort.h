@@ -62,6 +62,16 @@ static inline bool pmd_cohort(pmd_t pmd)
 	return arch_pmd_cohort(pmd);
 }
 
+/* True if all users reach the table through one shared PMD table. */
+static inline bool pmd_cohort_upper(pmd_t pmd)
+{
+#ifdef CONFIG_COHORT_UPPER
+	return arch_pmd_cohort_upper(pmd);
+#else
+	return false;
+#endif
+}
+
 static inline bool cohort_active(void)
 {
 	return static_branch_unlikely(&cohort_key);
@@ -80,7 +90,8 @@ static inline bool cohort_member(struct mm_struct *mm)
 /* True if @mm uses any shared PMD table. Callers hold its mmap_lock. */
 static inline bool mm_cohort_upper(struct mm_struct *mm)
 {
-	return unlikely(READ_ONCE(mm->cohort.nr_upper));
+	return IS_ENABLED(CONFIG_COHORT_UPPER) &&
+	       unlikely(READ_ONCE(mm->cohort.nr_upper));
 }
 
 /* True if @mm uses any shared table. Callers hold its mmap_lock. */
@@ -105,7 +116,7 @@ static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
 					unsigned long len, unsigned long pgoff,
 					unsigned long flags)
 {
-	if (!cohort_active())
+	if (!IS_ENABLED(CONFIG_COHORT_UPPER) || !cohort_active())
 		return addr;
 	return cohort_do_hint(file, addr, len, pgoff, flags);
 }
@@ -135,6 +146,8 @@ static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
 
 #endif /* CONFIG_COHORT */
 
+#ifdef CONFIG_COHORT_UPPER
+
 /*
  * The PMD table that maps an address, or NULL. The entry above is read once: a
  * process may leave a shared table while somebody walks it without its mmap_lock.
@@ -145,6 +158,41 @@ static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr)
 
 	return pud_present(entry) ? pmd_offset_lockless(pud, entry, addr) : NULL;
 }
+
+/*
+ * As cohort_pmd_offset(), for a caller that has found the entry above present and may
+ * lose it. Returns false if it has.
+ */
+static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
+				     pmd_t **pmd)
+{
+	pud_t entry = READ_ONCE(*pud);
+
+	if (unlikely(pud_none(entry)))
+		return false;
+	*pmd = pmd_offset_lockless(pud, entry, addr);
+	return true;
+}
+
+#else /* !CONFIG_COHORT_UPPER */
+
+/*
+ * Stock code. A level that is folded has no entry of its own to read once: its table
+ * is the entry above.
+ */
+static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr)
+{
+	return pud_present(*pud) ? pmd_offset(pud, addr) : NULL;
+}
+
+static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
+				     pmd_t **pmd)
+{
+	*pmd = pmd_offset(pud, addr);
+	return true;
+}
+
+#endif /* CONFIG_COHORT_UPPER */
 
 #include <linux/cohort_account.h>
 #include <linux/cohort_fault.h>

@@ -146,7 +146,7 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	struct ptdesc *pt;
 
 	l->pml = pmd_lock(mm, pmd);
-	if (!pmd_cohort(*pmd) || arch_pmd_cohort_upper(*pmd)) {
+	if (!pmd_cohort(*pmd) || pmd_cohort_upper(*pmd)) {
 		spin_unlock(l->pml);
 		return false;
 	}
@@ -507,7 +507,7 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	 * a fork shared the table again meanwhile: it may be skipped, as the
 	 * pages are shared memory.
 	 */
-	if (arch_pmd_cohort_upper(*pmd))
+	if (pmd_cohort_upper(*pmd))
 		return true;
 	if (!cohort_lock(mm, pmd, &l))
 		return pmd_none(*pmd);
@@ -647,7 +647,6 @@ static int __init cohort_init(void)
 {
 	/* Each table has a lock, the same for all users (invariant 11). */
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_SPLIT_PTE_PTLOCKS));
-	BUILD_BUG_ON(!IS_ENABLED(CONFIG_SPLIT_PMD_PTLOCKS));
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
 	cohort_runs_init();
 

@@ -21,7 +21,7 @@ static bool fault_through_table(struct vm_fault *vmf)
 	swp_entry_t entry;
 
 	/* No region in a shared PMD table has private pages. */
-	if (arch_pmd_cohort_upper(pmdp_get_lockless(vmf->pmd)))
+	if (pmd_cohort_upper(pmdp_get_lockless(vmf->pmd)))
 		return true;
 
 	if (vmf->flags & (FAULT_FLAG_WRITE | FAULT_FLAG_UNSHARE))

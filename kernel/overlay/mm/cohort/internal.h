@@ -328,8 +328,17 @@ pte_t cohort_swp_shared(pte_t pte);
 bool cohort_vma_shareable(vm_flags_t flags);
 bool cohort_region_shareable(struct vm_area_struct *vma);
 
+#ifdef CONFIG_COHORT_UPPER
 int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 		       unsigned long addr);
+#else
+static inline int cohort_share_upper(struct mm_struct *mm,
+				     struct mm_struct *oldmm,
+				     unsigned long addr)
+{
+	return 0;
+}
+#endif
 void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush);
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 			  unsigned long end);

@@ -275,7 +275,7 @@ static noinline unsigned int join_tables(struct share *s,
 		pmd_t entry = *src_pmd;
 		struct ptdesc *pt;
 
-		if (!pmd_cohort(entry) || arch_pmd_cohort_upper(entry)) {
+		if (!pmd_cohort(entry) || pmd_cohort_upper(entry)) {
 			*stop = make_shareable(s, src_pmd, base);
 			if (*stop <= 0)
 				break;
