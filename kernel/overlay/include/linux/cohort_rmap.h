@@ -115,8 +115,10 @@ static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
 /* Part of try_to_unmap_flush(): a table in the batch had too many users to visit. */
 static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc)
 {
+#ifdef CONFIG_ARCH_WANT_BATCHED_UNMAP_TLB_FLUSH
 	if (unlikely(ubc->cohort_all))
 		cohort_do_flush_deferred(ubc);
+#endif
 }
 
 /* Give a table to the gather if it was ever shared, else return false. */

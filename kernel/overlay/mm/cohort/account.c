@@ -34,7 +34,7 @@ void cohort_count_entry(pte_t pte, unsigned long *counts)
 	if (pte_none(pte))
 		return;
 	if (pte_present(pte)) {
-		if (!pte_special(pte))
+		if (!arch_cohort_pte_special(pte))
 			counts[mm_counter(page_folio(pte_page(pte)))]++;
 		return;
 	}

@@ -308,7 +308,7 @@ static int entries_in_row(pte_t *ptep, int max, struct folio *folio)
 	for (nr = 1; nr < max; nr++) {
 		pte_t pte = ptep_get(ptep + nr);
 
-		if (!pte_present(pte) || pte_special(pte) ||
+		if (!pte_present(pte) || arch_cohort_pte_special(pte) ||
 		    page_folio(pte_page(pte)) != folio)
 			break;
 	}
@@ -341,7 +341,8 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 		struct folio *folio;
 
 		nr = 1;
-		if (pte_none(pte) || (pte_present(pte) && pte_special(pte)))
+		if (pte_none(pte) ||
+		    (pte_present(pte) && arch_cohort_pte_special(pte)))
 			continue;
 		if (!pte_present(pte)) {
 			pte_t shared = cohort_swp_shared(pte);
@@ -381,7 +382,7 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
  * All former users flushed when they left, so no other process can see the pages
  * through T, or begin to: GUP-fast rechecks the entry through which it came. The
  * entry allows writing again, which needs no flush: a CPU that still caches the
- * old entry takes one more fault.
+ * old entry takes one more fault, see cohort_fix_spurious().
  *
  * Context: frees @ct by RCU; the caller then drops both locks.
  */
@@ -394,8 +395,7 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	trace_cohort_adopt(mm, ct->addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
 	if (!dying && ct->deferred)
-		flush_tlb_mm_range(mm, ct->addr, ct->addr + PMD_SIZE, PAGE_SHIFT,
-				   false);
+		arch_cohort_flush_user(mm, ct->addr, ct->addr + PMD_SIZE);
 	if (!dying && !ct->copied)
 		__drop_exclusive(ct, mm);
 	ct->pt->pt_cohort = NULL;
@@ -404,8 +404,8 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	kfree_rcu(ct, rcu);
 }
 
-/* Leave a table; @loaded if a processor may still walk the process's tables. */
-static void leave_at_exit(struct cohort_sharer *sharer, bool loaded)
+/* Leave a table; @flush if a processor may still walk the process's tables. */
+static void leave_at_exit(struct cohort_sharer *sharer, bool flush)
 {
 	struct mm_struct *mm = cohort_run_of(sharer)->mm;
 	struct cohort_locked l;
@@ -417,8 +417,9 @@ static void leave_at_exit(struct cohort_sharer *sharer, bool loaded)
 		trace_cohort_leave(mm, l.ct->addr, l.ct->users);
 		count_vm_event(COHORT_PTP_LEFT);
 		pmd_clear(cohort_user_pmd(sharer));
-		if (loaded)
-			__cohort_flush_leaver(mm, l.ct->addr);
+		if (flush)
+			arch_cohort_exit_flush(mm, l.ct->addr,
+					       l.ct->addr + PMD_SIZE);
 		__cohort_leave(l.ct, sharer);
 	}
 	cohort_unlock(&l);
@@ -438,30 +439,19 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	struct cohort_run *run;
 	unsigned long index;
 	unsigned int i;
-	bool loaded;
+	bool flush;
 
 	if (!mm_cohort(mm)) {
 		cohort_uses_free(mm);
 		return;
 	}
-	/*
-	 * One flush for all tables: afterwards no CPU has this address space
-	 * loaded, not even lazily, because freed_tables makes lazy CPUs leave
-	 * it, and none loads it again. (A child whose fork has failed never
-	 * ran. A firmware call does not go back to what its kernel thread had
-	 * borrowed: see arch_cohort_mm_to_load().) Only a hypervisor that
-	 * flushes instead of sending an interrupt leaves it loaded. Entries can
-	 * be cached again then until they are cleared, so each table is flushed
-	 * when it is left.
-	 */
-	flush_tlb_mm_range(mm, 0, TLB_FLUSH_ALL, PAGE_SHIFT, true);
-	loaded = arch_cohort_loaded(mm);
+	flush = arch_cohort_exit_begin(mm);
 
 	if (mm_cohort_upper(mm)) {
 		/* The OOM reaper reads mappings of files under mmap_lock. */
 		mmap_write_lock(mm);
 		xa_for_each(&uses->uppers, index, us)
-			__cohort_leave_upper(us, loaded);
+			__cohort_leave_upper(us, flush);
 		mmap_write_unlock(mm);
 	}
 
@@ -469,7 +459,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 		unsigned long used = run->used;
 
 		for_each_set_bit(i, &used, COHORT_RUN_TABLES) {
-			leave_at_exit(&run->sharers[i], loaded);
+			leave_at_exit(&run->sharers[i], flush);
 			cond_resched();
 		}
 		cond_resched();
@@ -534,7 +524,7 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	trace_cohort_leave(mm, base, l.ct->users);
 	count_vm_event(COHORT_PTP_LEFT);
 	pmd_clear(pmd);
-	__cohort_flush_leaver(mm, base);
+	arch_cohort_flush_leaver(mm, base, base + PMD_SIZE);
 	__cohort_leave(l.ct, l.sharer);
 	cohort_unlock(&l);
 	return true;
@@ -578,7 +568,7 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
  */
 void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
-	paravirt_release_pte(page_to_pfn(page));
+	arch_cohort_release_pte(page);
 	tlb_remove_table(tlb, page);
 }
 
@@ -592,7 +582,7 @@ void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page)
  */
 void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page)
 {
-	paravirt_release_pmd(page_to_pfn(page));
+	arch_cohort_release_pmd(page);
 	page_ptdesc(page)->pt_cohort = COHORT_WAS_UPPER;
 	tlb_remove_table(tlb, page);
 }
@@ -650,8 +640,7 @@ static int __init cohort_init(void)
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
 	cohort_runs_init();
 
-	/* Xen PV pins each page table for one address space. */
-	if (cpu_feature_enabled(X86_FEATURE_XENPV))
+	if (!arch_cohort_supported())
 		cohort_mode = COHORT_NEVER;
 	if (cohort_mode == COHORT_ALWAYS)
 		cohort_activate();

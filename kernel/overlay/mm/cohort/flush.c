@@ -23,6 +23,7 @@
  */
 #define COHORT_FLUSH_USERS	128
 
+#ifdef ARCH_COHORT_BATCH
 /* Too large for the stack. Used under T's lock, so without preemption. */
 static DEFINE_PER_CPU(struct arch_tlbflush_unmap_batch, flush_batch);
 
@@ -39,6 +40,21 @@ static void add_users(struct arch_tlbflush_unmap_batch *batch,
 		arch_cohort_add_flush(batch, cohort_user(ct, sharer));
 }
 
+static void flush_batched(struct cohort_table *ct)
+{
+	struct arch_tlbflush_unmap_batch *batch = get_cpu_ptr(&flush_batch);
+
+	add_users(batch, ct);
+	arch_tlbbatch_flush(batch);
+	put_cpu_ptr(&flush_batch);
+}
+#else
+static void flush_batched(struct cohort_table *ct)
+{
+	flush_tlb_all();
+}
+#endif
+
 /*
  * Flush a range for all users. The table's lock is held, which protects the list,
  * and interrupts are on.
@@ -46,23 +62,21 @@ static void add_users(struct arch_tlbflush_unmap_batch *batch,
 static void flush_sharers(struct cohort_table *ct, unsigned long start,
 			  unsigned long end)
 {
-	struct arch_tlbflush_unmap_batch *batch;
 	struct cohort_sharer *sharer;
 
+	if (arch_cohort_flush_wide(ct->users, start, end))
+		return;
 	if (ct->users <= COHORT_FLUSH_SINGLY) {
 		list_for_each_entry(sharer, &ct->sharers, in_table)
-			flush_tlb_mm_range(cohort_user(ct, sharer), start, end,
-					   PAGE_SHIFT, false);
+			arch_cohort_flush_user(cohort_user(ct, sharer), start,
+					       end);
 		return;
 	}
 	if (ct->users > COHORT_FLUSH_USERS) {
 		flush_tlb_all();
 		return;
 	}
-	batch = get_cpu_ptr(&flush_batch);
-	add_users(batch, ct);
-	arch_tlbbatch_flush(batch);
-	put_cpu_ptr(&flush_batch);
+	flush_batched(ct);
 }
 
 /*
@@ -87,20 +101,7 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 	spin_unlock(&ct->upper_lock);
 }
 
-/**
- * __cohort_flush_leaver() - flush a process that has turned away from a table
- * @mm: the process
- * @addr: the first address that the table maps; its lock is held (invariant 5)
- */
-void __cohort_flush_leaver(struct mm_struct *mm, unsigned long addr)
-{
-	/*
-	 * freed_tables: CPUs that are lazy in this address space must not keep
-	 * a pointer to the table that it has left.
-	 */
-	flush_tlb_mm_range(mm, addr, addr + PMD_SIZE, PAGE_SHIFT, true);
-}
-
+#ifdef ARCH_COHORT_BATCH
 /*
  * Add all users to the caller's batch. Until it has flushed, a user may reach the
  * page by its TLB though the entry is clear, so T remembers it, as mm->
@@ -127,6 +128,7 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 	if (pte_dirty(pte))
 		ubc->writable = true;
 }
+#endif
 
 /*
  * Do at once for all users what a batch may not have done yet. The lock of a table
@@ -152,15 +154,20 @@ pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
 
 	if (!pte_accessible(mm, pte))
 		return pte;
-	if (batch)
+#ifdef ARCH_COHORT_BATCH
+	if (batch) {
 		defer_flush(ct, pte);
-	else
-		__cohort_flush(pmd, addr, addr + PAGE_SIZE);
+		return pte;
+	}
+#endif
+	__cohort_flush(pmd, addr, addr + PAGE_SIZE);
 	return pte;
 }
 
+#ifdef CONFIG_ARCH_WANT_BATCHED_UNMAP_TLB_FLUSH
 void cohort_do_flush_deferred(struct tlbflush_unmap_batch *ubc)
 {
 	ubc->cohort_all = false;
 	flush_tlb_all();
 }
+#endif

@@ -345,7 +345,6 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end);
 void __cohort_flush_deferred(struct cohort_table *ct);
 void cohort_list_for_swapoff(struct mm_struct *mm, struct mm_struct *behind);
-void __cohort_flush_leaver(struct mm_struct *mm, unsigned long addr);
 bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy);
 
 #ifdef CONFIG_KSM

@@ -89,7 +89,7 @@ static bool __maybe_pinned(struct ptdesc *pt)
 		pte_t pte = ptep_get(ptep + i);
 		struct folio *folio;
 
-		if (!pte_present(pte) || pte_special(pte))
+		if (!pte_present(pte) || arch_cohort_pte_special(pte))
 			continue;
 		folio = page_folio(pte_page(pte));
 		if (folio_test_anon(folio) && folio_maybe_dma_pinned(folio))
@@ -296,7 +296,7 @@ static noinline unsigned int join_tables(struct share *s,
 		rss += resident;
 		swap += swapped;
 		/* The child does not run yet; the reverse map only reads this entry. */
-		set_pmd(dst_pmd, entry);
+		arch_cohort_set_pmd(dst_pmd, entry);
 		src_pmd++;
 		dst_pmd++;
 	}

@@ -42,8 +42,7 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 	if (mode < 0)
 		return mode;
-	/* Xen PV pins each page table for one address space. */
-	if (mode != COHORT_NEVER && cpu_feature_enabled(X86_FEATURE_XENPV))
+	if (mode != COHORT_NEVER && !arch_cohort_supported())
 		return -EOPNOTSUPP;
 	cohort_set_mode(mode);
 	return count;

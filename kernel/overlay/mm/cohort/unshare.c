@@ -4,8 +4,8 @@
  *
  * The copy is made under the table's lock before anything points to it, and does
  * to pages what fork does: both tables map them read-only afterwards, and no page
- * is exclusive any more. One store to the process's entry makes it visible, so no
- * walker sees an empty entry. The last user copies nothing.
+ * is exclusive any more. arch_cohort_replace() makes it visible, and no walker sees
+ * an empty entry. The last user copies nothing.
  *
  * No region is read, because a fault that holds only one region's lock may not
  * read the others in the table's range. The entries suffice: special ones have no
@@ -17,7 +17,7 @@
 #include <linux/swap.h>
 #include <linux/swapops.h>
 
-#include <asm/tlbflush.h>
+#include <asm/cohort_tlb.h>
 
 #include <trace/events/cohort.h>
 
@@ -52,7 +52,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 	struct page *page;
 	struct folio *folio;
 
-	if (pte_special(pte)) {
+	if (arch_cohort_pte_special(pte)) {
 		/* The zero page; a dirty one would count as KSM's. */
 		return pte_mkclean(pte_wrprotect(pte));
 	}
@@ -84,7 +84,8 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 		pte = pte_mkclean(pte);
 	}
 	c->counts[mm_counter(folio)]++;
-	return pte_mkold(pte);
+	/* Without an accessed bit in hardware, an old entry would cost a fault. */
+	return arch_has_hw_pte_young() ? pte_mkold(pte) : pte;
 }
 
 /**
@@ -180,7 +181,7 @@ static void undo_copy(struct copy *c, pte_t *dst, int nr)
 			continue;
 		if (!pte_present(pte))
 			undo_nonpresent(pte_to_swp_entry(pte));
-		else if (!pte_special(pte))
+		else if (!arch_cohort_pte_special(pte))
 			undo_page(pte_page(pte));
 		ptep_get_and_clear(c->mm, c->addr, dst + i);
 	}
@@ -219,7 +220,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 				return err;
 			}
 		}
-		set_pte_at(c->mm, c->addr, dst + i, new);
+		arch_cohort_copy_ptes(c->mm, c->addr, dst + i, new, 1);
 		c->copied++;
 	}
 	/* What hand_over() charges to the next owner. */
@@ -263,8 +264,7 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	update_hiwater_rss(mm);
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
-	pmd_populate(mm, pmd, new);
-	__cohort_flush_leaver(mm, ct->addr);
+	arch_cohort_replace(mm, pmd, ct->addr, new);
 
 	/* Invariant 7: the copied swap entries are this process's now. */
 	if (c->counts[MM_SWAPENTS])

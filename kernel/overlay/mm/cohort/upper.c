@@ -37,8 +37,8 @@
 #include <linux/sched/mm.h>
 #include <linux/shmem_fs.h>
 
+#include <asm/cohort_tlb.h>
 #include <asm/tlb.h>
-#include <asm/tlbflush.h>
 
 #include <trace/events/cohort.h>
 
@@ -413,8 +413,7 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	spin_lock(&upper->upper_lock);
 	trace_cohort_adopt(mm, upper->addr);
 	if (upper->deferred)
-		flush_tlb_mm_range(mm, upper->addr, upper->addr + PUD_SIZE,
-				   PAGE_SHIFT, false);
+		arch_cohort_flush_user(mm, upper->addr, upper->addr + PUD_SIZE);
 	__cohort_unsee(upper, &us->sharer);
 	__cohort_unlink(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
@@ -445,8 +444,7 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
 		trace_cohort_leave(mm, base, upper->users);
 		pud_clear(us->pud);
 		if (flush)
-			flush_tlb_mm_range(mm, base, base + PUD_SIZE,
-					   PAGE_SHIFT, true);
+			arch_cohort_flush_leaver(mm, base, base + PUD_SIZE);
 		__cohort_leave(upper, &us->sharer);
 	}
 	spin_unlock(&upper->upper_lock);

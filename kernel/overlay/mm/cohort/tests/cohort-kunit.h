@@ -14,10 +14,17 @@
 
 #include "../../internal.h"
 
+/* An entry as the architecture makes it, for a table that nobody looks at. */
 static pmd_t table_entry(void)
 {
-	return __pmd(_PAGE_TABLE | (0x1234UL << PAGE_SHIFT));
+	pmd_t pmd = __pmd(0);
+
+	pmd_populate(NULL, &pmd, ZERO_PAGE(0));
+	return pmd;
 }
+
+/* cohort_test_entry_bad() and cohort_test_entry_others() */
+#include <asm/cohort_kunit.h>
 
 /* A marked entry is not bad, and denies writing only if told to. */
 static void cohort_test_entry_mark(struct kunit *test)
@@ -45,22 +52,7 @@ static void cohort_test_entry_mark(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
 
-/* Only the mark explains the other bits: without it they are a corrupted entry. */
-static void cohort_test_entry_bad(struct kunit *test)
-{
-	pmdval_t table = pmd_val(table_entry());
-
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table & ~_PAGE_RW)));
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table | _PAGE_COHORT_UPPER)));
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd((table | _PAGE_COHORT_UPPER) &
-					      ~_PAGE_RW)));
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd((table | _PAGE_COHORT) &
-					      ~_PAGE_PRESENT)));
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(table | _PAGE_COHORT | _PAGE_PSE)));
-	KUNIT_EXPECT_FALSE(test, pmd_bad(__pmd((table | _PAGE_COHORT) &
-					       ~_PAGE_RW)));
-}
-
+#ifdef CONFIG_COHORT_UPPER
 /* An entry in a shared PMD table allows writing, and differs from others. */
 static void cohort_test_entry_upper(struct kunit *test)
 {
@@ -83,23 +75,7 @@ static void cohort_test_entry_upper(struct kunit *test)
 	arch_pmd_clear_cohort_upper(&pmd);
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
 }
-
-/* The same bit in other entries is not taken for the mark. */
-static void cohort_test_entry_others(struct kunit *test)
-{
-	pmd_t leaf = __pmd(pmd_val(table_entry()) | _PAGE_PSE);
-
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(0)));
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(leaf));
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkspecial(leaf)));
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd_mkinvalid(pmd_mkspecial(leaf))));
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(_PAGE_COHORT)));
-	/* Any other bit still makes an entry bad. */
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |
-					      _PAGE_SOFTW2)));
-	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(pmd_val(table_entry()) |
-					      _PAGE_GLOBAL)));
-}
+#endif
 
 /* A table that was shared stays, with its lock, while somebody may walk it. */
 static void cohort_test_free_waits(struct kunit *test)
@@ -258,13 +234,13 @@ static void cohort_test_walk_lockless(struct kunit *test)
 static void cohort_test_left_table(struct kunit *test)
 {
 	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	pmd_t pmd, other = table_entry();
+	pmd_t pmd = __pmd(0), other = table_entry();
 	pte_t *pte;
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	cohort_activate();
 	pte = page_address(page);
-	pmd = __pmd(_PAGE_TABLE | __pa(pte));
+	pmd_populate(NULL, &pmd, page);
 	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte + 7));
 	arch_pmd_set_cohort(&pmd, true);
 	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte));
@@ -278,8 +254,10 @@ static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_walk_lockless),
 	KUNIT_CASE(cohort_test_left_table),
 	KUNIT_CASE(cohort_test_entry_mark),
-	KUNIT_CASE(cohort_test_entry_bad),
+#ifdef CONFIG_COHORT_UPPER
 	KUNIT_CASE(cohort_test_entry_upper),
+#endif
+	KUNIT_CASE(cohort_test_entry_bad),
 	KUNIT_CASE(cohort_test_entry_others),
 	KUNIT_CASE(cohort_test_table_end),
 	KUNIT_CASE(cohort_test_regions),

@@ -101,5 +101,13 @@ struct vm_area_struct;
 /* True for [vdso] and [vvar]; in arch/x86/entry/vdso/vma.c. */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
+/* Xen PV pins each page table for one address space. */
+#define arch_cohort_supported()	(!cpu_feature_enabled(X86_FEATURE_XENPV))
+
+#define arch_cohort_release_pte(page)	paravirt_release_pte(page_to_pfn(page))
+#define arch_cohort_release_pmd(page)	paravirt_release_pmd(page_to_pfn(page))
+
+#include <asm-generic/cohort.h>
+
 #endif /* CONFIG_COHORT && !__ASSEMBLY__ */
 #endif /* _ASM_X86_COHORT_H */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: what an architecture need not define in asm/cohort.h, which
+ * includes this at its end. Macros, because none of what they use is declared yet.
+ */
+#ifndef _ASM_GENERIC_COHORT_H
+#define _ASM_GENERIC_COHORT_H
+
+/* True if this machine may share tables at all. */
+#ifndef arch_cohort_supported
+#define arch_cohort_supported()		true
+#endif
+
+/* True if a present entry maps a page that is not counted: the zero page. */
+#ifndef arch_cohort_pte_special
+#define arch_cohort_pte_special(pte)	pte_special(pte)
+#endif
+
+/* Write a child's entry for a shared table, before the child runs. */
+#ifndef arch_cohort_set_pmd
+#define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)
+#endif
+
+/* Write entries to a table that nothing points to yet. */
+#ifndef arch_cohort_copy_ptes
+#define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\
+	set_ptes(mm, addr, ptep, pte, nr)
+#endif
+
+/* What the architecture does before it frees a table, but for the destructor. */
+#ifndef arch_cohort_release_pte
+#define arch_cohort_release_pte(page)	((void)(page))
+#endif
+#ifndef arch_cohort_release_pmd
+#define arch_cohort_release_pmd(page)	((void)(page))
+#endif
+
+#endif /* _ASM_GENERIC_COHORT_H */
