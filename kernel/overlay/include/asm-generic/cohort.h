@@ -11,6 +11,14 @@
 #define arch_cohort_supported()		true
 #endif
 
+/*
+ * True if the entry above a table can deny writing to all of it. If it cannot,
+ * arch_pmd_cohort_write() is always true.
+ */
+#ifndef arch_cohort_table_protect
+#define arch_cohort_table_protect()	true
+#endif
+
 /* True if a present entry maps a page that is not counted: the zero page. */
 #ifndef arch_cohort_pte_special
 #define arch_cohort_pte_special(pte)	pte_special(pte)

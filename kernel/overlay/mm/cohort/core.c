@@ -44,6 +44,7 @@ DEFINE_STATIC_KEY_FALSE(cohort_copy_files_key);
 
 enum cohort_mode cohort_mode __read_mostly = COHORT_OPTIN;
 enum cohort_copy cohort_copy __read_mostly = COHORT_COPY_REFERENCED;
+enum cohort_protect cohort_protect __ro_after_init = COHORT_PROTECT_TABLE;
 
 static struct kmem_cache *table_cache __ro_after_init;
 static atomic64_t next_id = ATOMIC64_INIT(0);
@@ -633,6 +634,16 @@ static int __init setup_cohort(char *arg)
 }
 __setup("cohort=", setup_cohort);
 
+static int __init setup_cohort_protect(char *arg)
+{
+	if (!strcmp(arg, "pte"))
+		cohort_protect = COHORT_PROTECT_PTE;
+	else if (strcmp(arg, "table"))
+		pr_warn("cohort_protect=%s: not one of table, pte\n", arg);
+	return 1;
+}
+__setup("cohort_protect=", setup_cohort_protect);
+
 static int __init cohort_init(void)
 {
 	/* Each table has a lock, the same for all users (invariant 11). */
@@ -640,6 +651,8 @@ static int __init cohort_init(void)
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
 	cohort_runs_init();
 
+	if (!arch_cohort_table_protect())
+		cohort_protect = COHORT_PROTECT_PTE;
 	if (!arch_cohort_supported())
 		cohort_mode = COHORT_NEVER;
 	if (cohort_mode == COHORT_ALWAYS)

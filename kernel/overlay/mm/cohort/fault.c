@@ -13,7 +13,8 @@
 /*
  * True if a fault may be served through a shared table (invariants 2 and 6): reads
  * of file pages, which all users will see, and of the zero page; and stores to
- * shared memory in a table without a private region. Reads in a region with an
+ * shared memory, if the entry above allows writing: in a table without a private
+ * region, or one whose entries are protected one by one. Reads in a region with an
  * order may not, because they allocate anonymous pages.
  */
 static bool fault_through_table(struct vm_fault *vmf)
@@ -83,7 +84,8 @@ vm_fault_t cohort_fault(struct vm_fault *vmf)
  */
 int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags)
 {
-	if ((flags & FOLL_WRITE) && !arch_pmd_cohort_write(pmd))
+	if ((flags & FOLL_WRITE) &&
+	    (!arch_pmd_cohort_write(pmd) || !page || PageAnon(page)))
 		return -EAGAIN;
 	if ((flags & FOLL_PIN) && page && PageAnon(page))
 		return -EMLINK;

@@ -26,7 +26,8 @@
  * @estimated: @counts are an estimate, nobody has counted yet
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
  *	      flushed yet; of a PMD table under @upper_lock
- * @copied: a user has copied the table, so none of its pages is exclusive
+ * @copied: a user has copied the table, or its entries were protected one by one, so
+ *	    none of its pages is exclusive
  * @scanned: the user through which KSM scans the table, NULL if not scanned yet
  * @sharers: a &struct cohort_sharer per user
  * @rcu: for readers of an mm's records, which may hold a pointer
@@ -155,7 +156,14 @@ enum cohort_copy {
 	COHORT_COPY_REFERENCED,
 };
 
+/* How a table with private regions is protected from its users. */
+enum cohort_protect {
+	COHORT_PROTECT_TABLE,	/* the entry above denies writing */
+	COHORT_PROTECT_PTE,	/* each entry does, from the first share on */
+};
+
 extern enum cohort_mode cohort_mode;
+extern enum cohort_protect cohort_protect;
 extern enum cohort_copy cohort_copy;
 
 void cohort_set_mode(enum cohort_mode mode);

@@ -4,8 +4,9 @@
  *
  * A table is shared if every region in its range may be shared, whatever their
  * kind and number: code and data of files, private writable memory, shared memory.
- * Sharing costs the same whether the table holds one entry or 512. All other
- * tables are copied, or left to faults, as in stock.
+ * Sharing costs the same whether the table holds one entry or 512, if the entry above
+ * can deny writing; if it cannot, the first share of a table protects each entry. All
+ * other tables are copied, or left to faults, as in stock.
  */
 #include <linux/mmu_notifier.h>
 #include <linux/prctl.h>
@@ -186,6 +187,48 @@ static void estimate(struct share *s, struct cohort_table *ct)
 }
 
 /*
+ * Do to the entries of private memory what fork does to those that it copies: no page
+ * is exclusive any more, no entry allows writing, and the entry above need not deny it.
+ * A writable entry of a file's page belongs to a shared mapping, and stays. T's lock is
+ * held, and GUP-fast kept out.
+ */
+static noinline void cohort_protect_entries(struct cohort_table *ct,
+					    struct mm_struct *mm)
+{
+	pte_t *ptep = cohort_ptes(ct);
+	unsigned long addr = ct->addr;
+	int i, j, nr;
+
+	for (i = 0; i < PTRS_PER_PTE; i += nr, addr += nr * PAGE_SIZE) {
+		pte_t pte = ptep_get(ptep + i), shared;
+		struct page *page;
+
+		nr = 1;
+		if (pte_none(pte))
+			continue;
+		if (!pte_present(pte)) {
+			shared = cohort_swp_shared(pte);
+			if (!pte_same(shared, pte))
+				set_pte_at(mm, addr, ptep + i, shared);
+			continue;
+		}
+		if (arch_cohort_pte_special(pte))
+			continue;
+		page = pte_page(pte);
+		if (!folio_test_anon(page_folio(page)))
+			continue;
+		/* Entries that the architecture holds together are of one folio. */
+		nr = pte_batch_hint(ptep + i, pte);
+		for (j = 0; j < nr; j++)
+			if (PageAnonExclusive(page + j))
+				ClearPageAnonExclusive(page + j);
+		if (pte_write(pte))
+			wrprotect_ptes(mm, addr, ptep + i, nr);
+	}
+	ct->copied = true;
+}
+
+/*
  * Give the parent's own table a record, so that others may join. The entry's lock
  * and T's are held; the record is in @s.
  */
@@ -204,10 +247,14 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 		ct->scanned = mm;
 	cohort_mark_table(pt, ct);
 	/*
-	 * From here no store goes through this entry; what TLBs still allow ends
-	 * with the flush at the end of dup_mmap(), before the child can run.
+	 * From here no store goes through this entry, or those below it; what TLBs
+	 * still allow ends with the flush at the end of dup_mmap(), before the child
+	 * can run.
 	 */
-	arch_pmd_set_cohort(src_pmd, s->cow);
+	if (s->cow && cohort_protect == COHORT_PROTECT_PTE)
+		cohort_protect_entries(ct, mm);
+	arch_pmd_set_cohort(src_pmd,
+			    s->cow && cohort_protect == COHORT_PROTECT_TABLE);
 	__cohort_join(ct, &s->src->sharers[cohort_run_index(base)]);
 	s->src->used |= BIT(cohort_run_index(base));
 	atomic_inc(&mm->cohort.nr_tables);
@@ -283,7 +330,8 @@ static noinline unsigned int join_tables(struct share *s,
 		}
 		pt = cohort_ptdesc(entry);
 		spin_lock_nested(ptlock_ptr(pt), SINGLE_DEPTH_NESTING);
-		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry));
+		VM_WARN_ON_ONCE(s->cow && arch_pmd_cohort_write(entry) &&
+				cohort_protect == COHORT_PROTECT_TABLE);
 		ct = pt->pt_cohort;
 		__cohort_join(ct, &dst->sharers[i]);
 		resident = cohort_resident(ct);

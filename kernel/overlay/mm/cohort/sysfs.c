@@ -76,6 +76,20 @@ static ssize_t unshare_copy_store(struct kobject *kobj,
 
 static struct kobj_attribute unshare_copy_attr = __ATTR_RW(unshare_copy);
 
+static const char *const protect_words[] = {
+	[COHORT_PROTECT_TABLE] = "table",
+	[COHORT_PROTECT_PTE] = "pte",
+};
+
+static ssize_t protect_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return show_choice(buf, protect_words, ARRAY_SIZE(protect_words),
+			   cohort_protect);
+}
+
+static struct kobj_attribute protect_attr = __ATTR_RO(protect);
+
 static const char *const fork_words[] = { "stock", "file" };
 
 static ssize_t fork_copy_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -132,6 +146,7 @@ static struct kobj_attribute count_attr = __ATTR_RW(count);
 static struct attribute *cohort_attrs[] = {
 	&enabled_attr.attr,
 	&unshare_copy_attr.attr,
+	&protect_attr.attr,
 	&fork_copy_attr.attr,
 	&count_attr.attr,
 	NULL,
