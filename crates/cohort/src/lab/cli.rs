@@ -84,6 +84,9 @@ enum Command {
         /// hardly depend on the mode run in one.
         #[arg(long)]
         every_mode: bool,
+        /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
+        #[arg(long, value_name = "WORDS", default_value = "")]
+        append: String,
     },
     /// Run random memory operations in guests that share page tables and check each against an
     /// oracle; shorten what fails and write it to out/fuzz.
@@ -209,8 +212,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             filter,
             full,
             every_mode,
+            append,
         } => {
-            let tally = selftests::test(&lab, config, filter.as_deref(), full, every_mode)?;
+            let filter = filter.as_deref();
+            let tally = selftests::test(&lab, config, filter, full, every_mode, &append)?;
             say!("{tally}")?;
             return counted(&tally, args.tally.as_deref());
         }

@@ -68,13 +68,14 @@ fn count(tally: &mut Tally, mode: &str, test: &Test) {
 }
 
 /// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
-/// their cases if it is to be `full`.
+/// their cases if it is to be `full`. `append` is more of the kernels' command line.
 pub fn test(
     lab: &Lab,
     config: Config,
     filter: Option<&str>,
     full: bool,
     every_mode: bool,
+    append: &str,
 ) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
@@ -108,7 +109,7 @@ pub fn test(
             rootfs: Some(&rootfs),
             read_limit: None,
             // Two nodes, as far as the kernel can tell: pages move between them.
-            cmdline: format!("numa=fake=2 cohort={mode}"),
+            cmdline: format!("numa=fake=2 cohort={mode} {append}"),
             init: &init,
             programs: &all,
             steps,

@@ -62,6 +62,9 @@ pub struct Options {
     /// failure has to do with sharing at all.
     #[arg(long, default_value = "always", value_parser = ["always", "optin", "never"])]
     mode: String,
+    /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
     /// Percent of rounds in which several processes work at once. Such a run checks as much,
     /// but does not repeat exactly. By default a third of the time is spent so.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
@@ -279,7 +282,10 @@ impl Bench<'_> {
             rootfs: None,
             read_limit: None,
             // Two nodes, so that pages can move from one to the other.
-            cmdline: format!("numa=fake=2 cohort={}", self.options.mode),
+            cmdline: format!(
+                "numa=fake=2 cohort={} {}",
+                self.options.mode, self.options.append
+            ),
             init: &self.init,
             programs: &programs,
             steps,
