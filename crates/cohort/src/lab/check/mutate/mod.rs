@@ -75,6 +75,9 @@ struct Mutation {
     /// The mode of the kernel.
     #[serde(default = "always")]
     mode: String,
+    /// More words for its command line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    append: String,
 }
 
 /// An invariant without a mutation.
@@ -201,6 +204,13 @@ impl File {
 }
 
 impl Mutation {
+    /// What the kernel's command line says about Cohort.
+    fn words(&self) -> String {
+        format!("cohort={} {}", self.mode, self.append)
+            .trim_end()
+            .into()
+    }
+
     /// The test's step, told apart from the same program with other cases.
     fn step(&self) -> Step {
         let mut name = self.program.clone();
@@ -234,7 +244,7 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    fn boot(&self, name: String, image: &Path, mode: &str, steps: Vec<Step>) -> Result<Outcome> {
+    fn boot(&self, name: String, image: &Path, words: &str, steps: Vec<Step>) -> Result<Outcome> {
         let limit = GUEST_LIMIT * steps.len().max(1) as u64;
         Spec {
             name,
@@ -245,7 +255,7 @@ impl Host<'_> {
             icount: false,
             rootfs: Some(&self.rootfs),
             read_limit: None,
-            cmdline: format!("numa=fake=2 cohort={mode}"),
+            cmdline: format!("numa=fake=2 {words}"),
             init: &self.init,
             programs: &self.programs,
             steps,
@@ -293,7 +303,7 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
     let mut tally = Tally::new();
     for mutation in chosen {
         let began = Instant::now();
-        let key = (mutation.mode.clone(), mutation.step().name);
+        let key = (mutation.words(), mutation.step().name);
         let fate = match sound.get(&key) {
             Some(Some(why)) => Fate::Void(format!("on the kernel as it is, {why}")),
             _ => mutated(&host, &whole, mutation)?,
@@ -334,30 +344,30 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs every test once on the kernel as it is: by mode and step, why it shows nothing there.
+/// Runs every test once on the kernel as it is: by command line and step, why it shows nothing there.
 fn sound(
     host: &Host,
     image: &Path,
     chosen: &[&Mutation],
 ) -> Result<BTreeMap<(String, String), Option<String>>> {
-    let mut jobs: BTreeMap<&str, Vec<Step>> = BTreeMap::new();
+    let mut jobs: BTreeMap<String, Vec<Step>> = BTreeMap::new();
     for mutation in chosen {
-        let steps = jobs.entry(&mutation.mode).or_default();
+        let steps = jobs.entry(mutation.words()).or_default();
         let step = mutation.step();
         if !steps.iter().any(|other| other.name == step.name) {
             steps.push(step);
         }
     }
     let mut sound = BTreeMap::new();
-    for (mode, steps) in jobs {
-        let name = format!("mutate-none-{mode}");
-        let outcome = host.boot(name, image, mode, steps.clone())?;
+    for (number, (words, steps)) in jobs.into_iter().enumerate() {
+        let name = format!("mutate-none-{number}");
+        let outcome = host.boot(name, image, &words, steps.clone())?;
         for step in steps {
             let why = match fate(&outcome, &step.name) {
                 Fate::Survived => None,
                 Fate::Killed(by) | Fate::Void(by) => Some(by),
             };
-            sound.insert((mode.to_string(), step.name), why);
+            sound.insert((words.clone(), step.name), why);
         }
     }
     Ok(sound)
@@ -373,7 +383,7 @@ fn mutated(host: &Host, whole: &[u8], mutation: &Mutation) -> Result<Fate> {
     files::write(&image, &changed)?;
     let step = mutation.step();
     let name = format!("mutate-{}", mutation.function);
-    let outcome = host.boot(name, &image, &mutation.mode, vec![step.clone()])?;
+    let outcome = host.boot(name, &image, &mutation.words(), vec![step.clone()])?;
     files::remove(&image)?;
     Ok(fate(&outcome, &step.name))
 }
