@@ -289,7 +289,7 @@ fn add(
         copy(&overlay.join(file), &repository.0.join(file))?;
     }
     for early in &patch.early {
-        let content = early.content(lab, &overlay)?;
+        let content = early.content(&overlay)?;
         files::write(&repository.0.join(&early.file), content.as_bytes())?;
     }
     let message = match (message, &patch.subject, &patch.why) {
@@ -646,7 +646,7 @@ mod tests {
         let overlay = lab.path("kernel/overlay");
         for series in &plan.series {
             for early in series.patches.iter().flat_map(|patch| &patch.early) {
-                early.content(&lab, &overlay).unwrap();
+                early.content(&overlay).unwrap();
             }
             results(&lab, &series.experiments).unwrap();
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Its directory; patches and earlier forms of files that are not of the lab's kernel are here too.
+/// Its directory; patches that are not of the lab's kernel are here too.
 pub const DIR: &str = "kernel/series";
 
 #[derive(Debug, Deserialize)]
@@ -75,10 +75,7 @@ pub struct Patch {
 pub struct Early {
     /// Its path in the overlay.
     pub file: String,
-    /// The file in [`DIR`] that stands in for it.
-    pub instead: Option<String>,
     /// Texts that are replaced, each found once.
-    #[serde(default)]
     pub edit: Vec<Edit>,
 }
 
@@ -223,10 +220,7 @@ fn fits(pattern: &str, path: &str) -> bool {
 
 impl Early {
     /// The earlier form's content.
-    pub fn content(&self, lab: &Lab, overlay: &Path) -> Result<String> {
-        if let Some(instead) = &self.instead {
-            return files::read(&lab.path(DIR).join(instead));
-        }
+    pub fn content(&self, overlay: &Path) -> Result<String> {
         let mut text = files::read(&overlay.join(&self.file))?;
         for edit in &self.edit {
             let count = text.matches(&edit.from).count();
@@ -343,9 +337,9 @@ pub mod tests {
         let plan = Plan::read(&lab).unwrap();
         let early = &plan.series[0].patches[0].early[0];
         let overlay = lab.path("kernel/overlay");
-        assert_eq!(early.content(&lab, &overlay).unwrap(), "core\n");
+        assert_eq!(early.content(&overlay).unwrap(), "core\n");
         files::write(&overlay.join(&early.file), b"core\n").unwrap();
-        let error = early.content(&lab, &overlay).unwrap_err().to_string();
+        let error = early.content(&overlay).unwrap_err().to_string();
         assert!(
             error.contains("0 times") && error.contains("core.c"),
             "{error}"
