@@ -24,16 +24,16 @@
 #include <linux/atomic.h>
 
 /*
- * For pmd_bad(): the flags that an entry would have if its table were not shared.
- * Only the mark explains the other mark, and that the entry denies writing.
+ * For pmd_bad(): true if nothing but the mark explains the flags of an entry for a
+ * table, which may have the other mark then and deny writing.
  */
-static __always_inline pmdval_t arch_pmd_table_flags(pmdval_t flags)
+static __always_inline bool arch_pmd_cohort_good(pmdval_t flags)
 {
-	if (IS_ENABLED(CONFIG_COHORT) && (flags & _PAGE_COHORT)) {
-		flags &= ~(_PAGE_COHORT | _PAGE_COHORT_UPPER);
-		flags |= _PAGE_RW;
-	}
-	return flags;
+	const pmdval_t may = _PAGE_COHORT_UPPER | _PAGE_RW | _PAGE_USER |
+			     _PAGE_ACCESSED;
+
+	return IS_ENABLED(CONFIG_COHORT) &&
+	       (flags & ~may) == (_PAGE_COHORT | (_KERNPG_TABLE & ~may));
 }
 #endif
 
@@ -42,8 +42,10 @@ static __always_inline pmdval_t arch_pmd_table_flags(pmdval_t flags)
 /* True if the entry points to a table that other processes may use as well. */
 static inline bool arch_pmd_cohort(pmd_t pmd)
 {
-	return (pmd.pmd & (_PAGE_COHORT | _PAGE_PSE | _PAGE_PRESENT)) ==
-	       (_PAGE_COHORT | _PAGE_PRESENT);
+	/* Other entries use the bit for something else, but few have it set. */
+	if (likely(!(pmd.pmd & _PAGE_COHORT)))
+		return false;
+	return (pmd.pmd & (_PAGE_PSE | _PAGE_PRESENT)) == _PAGE_PRESENT;
 }
 
 /* True if all users reach the table through one shared PMD table. */
