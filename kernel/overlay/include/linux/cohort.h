@@ -116,7 +116,8 @@ static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
 					unsigned long len, unsigned long pgoff,
 					unsigned long flags)
 {
-	if (!IS_ENABLED(CONFIG_COHORT_UPPER) || !cohort_active())
+	if (!IS_ENABLED(CONFIG_COHORT_UPPER) || !cohort_active() ||
+	    likely(len < PUD_SIZE))
 		return addr;
 	return cohort_do_hint(file, addr, len, pgoff, flags);
 }

@@ -585,7 +585,7 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
  * cohort_do_hint() - where to map a large piece of shared memory
  * @file: a file with its own get_unmapped_area(), or NULL for anonymous memory
  * @addr: the address that the caller prefers, or 0
- * @len: bytes
+ * @len: bytes, at least a gigabyte
  * @pgoff: where in the file
  * @flags: MAP_*
  *
@@ -601,7 +601,7 @@ unsigned long cohort_do_hint(struct file *file, unsigned long addr,
 {
 	unsigned long place;
 
-	if (addr || len < PUD_SIZE || !(flags & MAP_SHARED) ||
+	if (addr || !(flags & MAP_SHARED) ||
 	    (flags & MAP_FIXED) || in_compat_syscall() ||
 	    !cohort_member(current->mm))
 		return addr;
