@@ -18,20 +18,46 @@ bool cohort_do_install(pmd_t *pmd, pgtable_t *pte);
 bool cohort_do_pmd_shared(pmd_t *pmd);
 
 /**
- * cohort_maps_old() - whether pages beside the faulting one are mapped old
- * @vma: a region of an address space that may have shared tables, or will
- * @vmf: the fault
- * @addr: the first page to be mapped
- * @nr: how many
- *
- * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
- * Called per page, so it loads nothing before the branch. A macro, because this comes
- * before struct vm_fault is known.
+ * struct cohort_around - what a table held before a fault mapped pages around its own
+ * @ptep: the first entry that the fault may fill
+ * @addr: its address
+ * @nr: how many it may fill; 0 outside cohorts
+ * @there: a bit for each entry that was not empty
  */
-#define cohort_maps_old(vma, vmf, addr, nr)				\
-	(cohort_active() &&						\
-	 !in_range((vmf)->address, addr, (nr) * PAGE_SIZE) &&		\
-	 cohort_member((vma)->vm_mm))
+struct cohort_around {
+	pte_t *ptep;
+	unsigned long addr;
+	unsigned int nr;
+	DECLARE_BITMAP(there, PTRS_PER_PTE);
+};
+
+void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
+			    unsigned int nr);
+void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf);
+
+/**
+ * cohort_around_begin() - a fault is about to map pages around its own
+ * @around: filled in for cohort_around_end()
+ * @mm: the process
+ * @vmf: the fault, at the first entry that it may fill; the table's lock is held
+ * @nr: how many it may fill
+ */
+static inline void cohort_around_begin(struct cohort_around *around,
+				       struct mm_struct *mm,
+				       struct vm_fault *vmf, unsigned int nr)
+{
+	around->nr = 0;
+	if (cohort_active() && cohort_member(mm))
+		cohort_do_around_begin(around, vmf, nr);
+}
+
+/* The pages are mapped: make all but the fault's own old. The lock is still held. */
+static inline void cohort_around_end(struct cohort_around *around,
+				     struct vm_fault *vmf)
+{
+	if (unlikely(around->nr))
+		cohort_do_around_end(around, vmf);
+}
 
 /**
  * cohort_fix_spurious() - a store has faulted though its entry allows it
@@ -81,11 +107,17 @@ static inline bool cohort_gup_fast(unsigned int flags)
 	return true;
 }
 
-static inline bool cohort_maps_old(struct vm_area_struct *vma,
-				   struct vm_fault *vmf, unsigned long addr,
-				   unsigned int nr)
+struct cohort_around { };
+
+static inline void cohort_around_begin(struct cohort_around *around,
+				       struct mm_struct *mm,
+				       struct vm_fault *vmf, unsigned int nr)
 {
-	return false;
+}
+
+static inline void cohort_around_end(struct cohort_around *around,
+				     struct vm_fault *vmf)
+{
 }
 
 static inline void cohort_fix_spurious(struct vm_area_struct *vma,

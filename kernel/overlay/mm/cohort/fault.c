@@ -102,3 +102,38 @@ bool cohort_gup_fast(unsigned int flags)
 {
 	return !(flags & (FOLL_WRITE | FOLL_PIN));
 }
+
+void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
+			    unsigned int nr)
+{
+	unsigned int i;
+
+	around->ptep = vmf->pte;
+	/* Of the table's entries it is the one that its own address names. */
+	around->addr = (vmf->address & PMD_MASK) +
+		       offset_in_page(vmf->pte) / sizeof(pte_t) * PAGE_SIZE;
+	around->nr = nr;
+	bitmap_zero(around->there, nr);
+	for (i = 0; i < nr; i++)
+		if (!pte_none(ptep_get(vmf->pte + i)))
+			__set_bit(i, around->there);
+}
+
+/*
+ * cohort_pte_wanted() must distinguish pages that were used from their neighbours.
+ * An entry that somebody else uses meanwhile on another processor is taken for one of
+ * the neighbours: a process that unshares faults on its page once more.
+ */
+void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf)
+{
+	unsigned int i;
+
+	for_each_clear_bit(i, around->there, around->nr) {
+		unsigned long addr = around->addr + i * PAGE_SIZE;
+
+		if (addr != (vmf->address & PAGE_MASK) &&
+		    pte_present(ptep_get(around->ptep + i)))
+			ptep_test_and_clear_young(vmf->vma, addr,
+						  around->ptep + i);
+	}
+}
