@@ -33,6 +33,8 @@
  */
 #include "../lib/process.h"
 #include <dirent.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 
 #define MAX_ROUNDS 400
 /* Pages of the regions that a round maps, touches, protects and unmaps. */
@@ -457,26 +459,43 @@ static void map_to_share(size_t tables, size_t shared)
 		*(volatile char *)(p + i) = 1;
 }
 
-/* Two other processes share tables while this one measures. They sleep. */
+/* The work of `off-cost --hold FD`: two processes that share tables, and sleep. */
+static int hold_cohort(int ready)
+{
+	become_zygote(0);
+	map_to_share(32, 0);
+	if (!bare_fork() && write(ready, "", 1) != 1)
+		bare_exit(1);
+	for (;;)
+		pause();
+}
+
+/*
+ * Two other processes share tables while this one measures. They run a copy of this
+ * program, as they would otherwise stand beside it in the trees of its file and of its
+ * anonymous memory, where their cost would not be that of sharing tables.
+ */
 static void start_cohort(void)
 {
-	int ready[2];
-	char c;
+	int ready[2], copy = memfd_create("other", 0), self = open("/proc/self/exe", O_RDONLY);
+	char fd[16], c;
+	struct stat st;
 
-	if (pipe(ready))
-		die_errno("pipe");
+	if (copy < 0 || self < 0 || fstat(self, &st) || pipe(ready))
+		die_errno("a copy of this program");
+	if (sendfile(copy, self, NULL, st.st_size) != st.st_size)
+		die_errno("sendfile");
+	close(self);
+	snprintf(fd, sizeof(fd), "%d", ready[1]);
 	if (!bare_fork()) {
-		become_zygote(0);
-		map_to_share(32, 0);
-		if (!bare_fork() && write(ready[1], "", 1) != 1)
-			bare_exit(1);
-		for (;;)
-			pause();
+		fexecve(copy, (char *[]){ "other", "--hold", fd, NULL }, environ);
+		bare_exit(1);
 	}
+	close(copy);
+	close(ready[1]);
 	if (read(ready[0], &c, 1) != 1)
 		die("off-cost: no cohort");
 	close(ready[0]);
-	close(ready[1]);
 }
 
 /* One region of this machine gets pages of 64 KB. */
@@ -526,6 +545,8 @@ int main(int argc, char **argv)
 
 		if (!strcmp(argv[i], "--exit"))
 			return leave_at_once();
+		else if (!strcmp(argv[i], "--hold") && more)
+			return hold_cohort(atoi(argv[++i]));
 		else if (!strcmp(argv[i], "--ksmd"))
 			return ksmd_scans(), 0;
 		else if (!strcmp(argv[i], "--rounds") && more)
