@@ -95,24 +95,23 @@ void __cohort_count(struct cohort_table *ct)
 	ct->estimated = false;
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], counts[i]);
+	__cohort_set_maps(ct);
 	/* Pairs with the load in look(): the counts before the word for it. */
 	smp_store_release(&ct->counted, true);
 }
 
-/*
- * Let the sum of a process have @rss resident pages and @swap entries of a table,
- * whose lock is held.
- */
-static void __set_seen(struct cohort_run *run, unsigned int i,
-		       unsigned long rss, unsigned long swap)
+/* Let the sum of a process have what @maps says of a table, whose lock is held. */
+static void __set_seen(struct cohort_run *run, unsigned int i, u32 maps)
 {
-	if (rss != run->rss[i])
-		atomic_long_add((long)rss - run->rss[i], &run->mm->cohort.rss);
-	if (swap != run->swap[i])
-		atomic_long_add((long)swap - run->swap[i],
-				&run->mm->cohort.swap);
-	WRITE_ONCE(run->rss[i], rss);
-	WRITE_ONCE(run->swap[i], swap);
+	u32 seen = run->seen[i];
+
+	if (maps == seen)
+		return;
+	atomic_long_add((long)cohort_maps_resident(maps) -
+			cohort_maps_resident(seen), &run->mm->cohort.rss);
+	atomic_long_add((long)cohort_maps_swap(maps) - cohort_maps_swap(seen),
+			&run->mm->cohort.swap);
+	WRITE_ONCE(run->seen[i], maps);
 }
 
 /**
@@ -125,8 +124,7 @@ void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer)
 	struct cohort_run *run = cohort_run_of(sharer);
 
 	if (ct->owner != run->mm)
-		__set_seen(run, sharer - run->sharers, cohort_resident(ct),
-			   ct->counts[MM_SWAPENTS]);
+		__set_seen(run, sharer - run->sharers, ct->maps);
 }
 
 /**
@@ -181,7 +179,7 @@ void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer)
 	}
 	if (ct->owner == run->mm)
 		return;
-	__set_seen(run, sharer - run->sharers, 0, 0);
+	__set_seen(run, sharer - run->sharers, 0);
 	atomic_long_dec(&run->mm->cohort.borrowed);
 }
 
@@ -200,6 +198,7 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
 	struct cohort_sharer *sharer;
+	unsigned long resident, seen;
 	struct cohort_run *run;
 	unsigned int i;
 
@@ -222,19 +221,23 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 		return ct->owner;
 	}
 	/* The entries are there already. */
-	if (ct->counted)
+	if (ct->counted) {
 		WRITE_ONCE(ct->counts[member], ct->counts[member] + nr);
-	else
+		__cohort_set_maps(ct);
+	} else {
 		__cohort_count(ct);
+	}
 	if (ct->owner == mm)
 		return mm;
 	sharer = cohort_find_sharer(mm, ct->addr);
 	run = cohort_run_of(sharer);
 	i = sharer - run->sharers;
-	if (cohort_resident(ct) < run->rss[i])
+	resident = cohort_resident(ct);
+	seen = cohort_maps_resident(run->seen[i]);
+	if (resident < seen)
 		update_hiwater_rss(mm);
-	__set_seen(run, i, min(run->rss[i] + nr, cohort_resident(ct)),
-		   run->swap[i]);
+	__set_seen(run, i, cohort_maps(min(seen + nr, resident),
+				       cohort_maps_swap(run->seen[i])));
 	return ct->owner;
 }
 
@@ -295,9 +298,7 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 	owned = READ_ONCE(ct->owner) == run->mm;
 	/* Pairs with the release in __cohort_count(): then the counts are there. */
 	if (!smp_load_acquire(&ct->counted) ||
-	    (!owned && (cohort_resident(ct) != READ_ONCE(run->rss[i]) ||
-			READ_ONCE(ct->counts[MM_SWAPENTS]) !=
-			READ_ONCE(run->swap[i])))) {
+	    (!owned && READ_ONCE(ct->maps) != READ_ONCE(run->seen[i]))) {
 		/* RCU keeps record, table and lock; the lock shows if still used. */
 		spin_lock(ptlock_ptr(ct->pt));
 		if (sharer->table != ct) {

@@ -551,6 +551,8 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		if (ct->counted)
 			WRITE_ONCE(ct->counts[i], ct->counts[i] + rss[i]);
 	}
+	if (ct->counted && !ct->is_upper)
+		__cohort_set_maps(ct);
 	if (READ_ONCE(ct->deferred))
 		__cohort_flush_deferred(ct);
 	else if (tlb->end > base)

@@ -22,6 +22,7 @@
  *	   an account of its own
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
+ * @maps: of a last-level table, its @counts in short: see cohort_maps()
  * @counted: @counts are exact
  * @estimated: @counts are an estimate, nobody has counted yet
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
@@ -48,6 +49,7 @@ struct cohort_table {
 	struct mm_struct *owner;
 	struct mm_struct *scanned;
 	unsigned long counts[NR_MM_COUNTERS];
+	u32 maps;
 	struct list_head sharers;
 	struct rcu_head rcu;
 };
@@ -75,9 +77,8 @@ struct cohort_sharer {
  * @mm: the process
  * @pmd: its entry for the first of the tables; valid while any of them is shared
  * @used: a bit for each table that it uses, under the lock of its entries
- * @rss: of each table, resident pages that @mm->cohort.rss includes for it; under
- *	 the table's lock
- * @swap: the same for swap entries and @mm->cohort.swap
+ * @seen: of each table, what @mm->cohort.rss and @mm->cohort.swap include for it, as
+ *	  cohort_maps() has it; under the table's lock
  * @sharers: one per table
  *
  * One record for many tables: a fork allocates and finds it once, and any table
@@ -88,8 +89,7 @@ struct cohort_run {
 	struct mm_struct *mm;
 	pmd_t *pmd;
 	u32 used;
-	u16 rss[COHORT_RUN_TABLES];
-	u16 swap[COHORT_RUN_TABLES];
+	u32 seen[COHORT_RUN_TABLES];
 	struct cohort_sharer sharers[COHORT_RUN_TABLES];
 };
 
@@ -175,7 +175,9 @@ struct cohort_table *cohort_table_alloc(void);
 unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
 void cohort_table_free(struct cohort_table *ct);
 struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
-struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr);
+struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
+				   unsigned int *place);
+bool cohort_runs_reserve(struct mm_struct *mm, struct mm_struct *oldmm);
 struct cohort_run *cohort_next_run(struct cohort_uses *uses,
 				   unsigned long *index);
 struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
@@ -295,9 +297,37 @@ static inline unsigned long cohort_resident(struct cohort_table *ct)
 	       READ_ONCE(ct->counts[MM_SHMEMPAGES]);
 }
 
+/*
+ * Resident pages and swap entries of a last-level table in one word. A sum of such
+ * words over a run needs 64 bits.
+ */
+static inline u32 cohort_maps(unsigned long resident, unsigned long swap)
+{
+	BUILD_BUG_ON(PTRS_PER_PTE > U16_MAX);
+	return resident | swap << 16;
+}
+
+static inline unsigned int cohort_maps_resident(u32 maps)
+{
+	return maps & U16_MAX;
+}
+
+static inline unsigned int cohort_maps_swap(u32 maps)
+{
+	return maps >> 16;
+}
+
+/* The counts of a last-level table, whose lock is held, have changed. */
+static inline void __cohort_set_maps(struct cohort_table *ct)
+{
+	WRITE_ONCE(ct->maps, cohort_maps(cohort_resident(ct),
+					 ct->counts[MM_SWAPENTS]));
+}
+
+/* The table that a present entry points to. */
 static inline struct ptdesc *cohort_ptdesc(pmd_t pmd)
 {
-	return page_ptdesc(pmd_page(pmd));
+	return page_ptdesc(arch_pmd_table_page(pmd));
 }
 
 static inline pte_t *cohort_ptes(struct cohort_table *ct)

@@ -109,6 +109,8 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @counts: all that it maps, as estimated
  * @src: the parent's record of the tables that are shared next
  * @dst: the child's
+ * @src_place: where cohort_run_make() looks for the parent's next record
+ * @dst_place: for the child's
  * @rss: what the child sees in the tables of this round: resident pages
  * @swap: the same for swap entries
  * @pooled: how many records @pool holds
@@ -123,6 +125,8 @@ struct share {
 	unsigned long counts[NR_MM_COUNTERS];
 	struct cohort_run *src;
 	struct cohort_run *dst;
+	unsigned int src_place;
+	unsigned int dst_place;
 	unsigned long rss;
 	unsigned long swap;
 	unsigned int pooled;
@@ -139,11 +143,16 @@ static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 	struct cohort_run *last = s->src;
 	unsigned int want = 0, i;
 
-	s->src = cohort_run_make(s->cf->oldmm, addr);
+	s->src = cohort_run_make(s->cf->oldmm, addr, &s->src_place);
+	if (!s->src)
+		return -ENOMEM;
 	if (s->src != last)
 		s->sampled = 0;
-	s->dst = cohort_run_make(s->cf->mm, addr);
-	if (!s->src || !s->dst)
+	if (unlikely(!s->cf->mm->cohort.uses) &&
+	    !cohort_runs_reserve(s->cf->mm, s->cf->oldmm))
+		return -ENOMEM;
+	s->dst = cohort_run_make(s->cf->mm, addr, &s->dst_place);
+	if (!s->dst)
 		return -ENOMEM;
 	if (s->pooled || pmd_cohort(pmdp_get_lockless(pmd)))
 		return 0;
@@ -177,13 +186,14 @@ static void estimate(struct share *s, struct cohort_table *ct)
 	ct->estimated = true;
 	if (s->sampled == 2) {
 		memcpy(ct->counts, s->counts, sizeof(s->counts));
-		return;
+	} else {
+		cohort_estimate_ptes(ptdesc_address(ct->pt), ct->counts);
+		if (!s->sampled++ || cohort_resident(ct) >= s->most) {
+			s->most = cohort_resident(ct);
+			memcpy(s->counts, ct->counts, sizeof(s->counts));
+		}
 	}
-	cohort_estimate_ptes(ptdesc_address(ct->pt), ct->counts);
-	if (!s->sampled++ || cohort_resident(ct) >= s->most) {
-		s->most = cohort_resident(ct);
-		memcpy(s->counts, ct->counts, sizeof(s->counts));
-	}
+	__cohort_set_maps(ct);
 }
 
 /*
@@ -310,23 +320,25 @@ struct entries {
 static noinline unsigned int join_tables(struct share *s,
 					 const struct entries *e, int *stop)
 {
-	unsigned int first = cohort_run_index(e->base), i = first;
-	unsigned long rss = 0, swap = 0, base;
+	unsigned int first = cohort_run_index(e->base), i;
+	unsigned int end = first + ((e->end - e->base) >> PMD_SHIFT);
 	struct cohort_run *dst = s->dst;
-	pmd_t *src_pmd = e->src, *dst_pmd = e->dst;
+	/* Of the first table of the run. */
+	pmd_t *src_pmd = e->src - first, *dst_pmd = e->dst - first;
+	u64 seen = 0, resident = 0;
 
 	*stop = -EAGAIN;
-	for (base = e->base; base < e->end; base += PMD_SIZE, i++) {
-		unsigned int resident, swapped;
+	for (i = first; i < end; i++) {
+		pmd_t entry = src_pmd[i];
 		struct cohort_table *ct;
-		pmd_t entry = *src_pmd;
 		struct ptdesc *pt;
 
-		if (!pmd_cohort(entry) || pmd_cohort_upper(entry)) {
-			*stop = make_shareable(s, src_pmd, base);
+		if (unlikely(!arch_pmd_cohort_last(entry))) {
+			*stop = make_shareable(s, src_pmd + i, e->base +
+					       (i - first) * PMD_SIZE);
 			if (*stop <= 0)
 				break;
-			entry = *src_pmd;
+			entry = src_pmd[i];
 		}
 		pt = cohort_ptdesc(entry);
 		spin_lock_nested(ptlock_ptr(pt), SINGLE_DEPTH_NESTING);
@@ -334,22 +346,19 @@ static noinline unsigned int join_tables(struct share *s,
 				cohort_protect == COHORT_PROTECT_TABLE);
 		ct = pt->pt_cohort;
 		__cohort_join(ct, &dst->sharers[i]);
-		resident = cohort_resident(ct);
-		swapped = ct->counts[MM_SWAPENTS];
-		trace_cohort_share(s->cf->oldmm, s->cf->mm, base, ct->users);
-		spin_unlock(ptlock_ptr(pt));
 		/* Nobody else does so: the child is not the owner, nor the next. */
-		dst->rss[i] = resident;
-		dst->swap[i] = swapped;
-		rss += resident;
-		swap += swapped;
+		dst->seen[i] = ct->maps;
+		seen += ct->maps;
+		resident += cohort_maps_resident(ct->maps);
+		if (trace_cohort_share_enabled())
+			trace_cohort_share(s->cf->oldmm, s->cf->mm, ct->addr,
+					   ct->users);
+		spin_unlock(ptlock_ptr(pt));
 		/* The child does not run yet; the reverse map only reads this entry. */
-		arch_cohort_set_pmd(dst_pmd, entry);
-		src_pmd++;
-		dst_pmd++;
+		arch_cohort_set_pmd(dst_pmd + i, entry);
 	}
-	s->rss = rss;
-	s->swap = swap;
+	s->rss = resident;
+	s->swap = (seen - resident) >> 16;
 	if (i > first)
 		dst->used |= GENMASK(i - 1, first);
 	return i - first;

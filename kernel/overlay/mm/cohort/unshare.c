@@ -226,6 +226,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 	/* What hand_over() charges to the next owner. */
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], c->counts[i] + c->left[i]);
+	__cohort_set_maps(ct);
 	smp_store_release(&ct->counted, true);
 	ct->copied = true;
 	return 0;

@@ -97,16 +97,26 @@ struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 	return uses;
 }
 
-/* A larger array, with the records of @old and room for one more at @i. */
-static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
+static struct cohort_runs *runs_alloc(unsigned int room)
 {
-	unsigned int nr = old ? old->nr : 0, room = max(2 * nr, 8U);
 	struct cohort_runs *runs;
 
 	runs = kvmalloc(struct_size(runs, at, room), GFP_KERNEL_ACCOUNT);
+	if (runs) {
+		runs->room = room;
+		runs->nr = 0;
+	}
+	return runs;
+}
+
+/* A larger array, with the records of @old and room for one more at @i. */
+static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
+{
+	unsigned int nr = old ? old->nr : 0;
+	struct cohort_runs *runs = runs_alloc(max(2 * nr, 8U));
+
 	if (!runs)
 		return NULL;
-	runs->room = room;
 	runs->nr = nr;
 	if (nr) {
 		memcpy(runs->at, old->at, i * sizeof(*old->at));
@@ -120,10 +130,12 @@ static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
  * cohort_run_make() - the record of a process's use of the tables of 64 MB
  * @mm: the process; its mmap_lock is held for writing
  * @addr: an address in the range
+ * @place: where to look first, 0 or as the last call has set it
  *
  * Return: the record, made if there is none yet, or NULL without memory.
  */
-struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
+struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
+				   unsigned int *place)
 {
 	struct cohort_uses *uses = cohort_uses_make(mm);
 	unsigned long index = addr >> COHORT_RUN_SHIFT;
@@ -135,7 +147,13 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
 		return NULL;
 	runs = runs_of(uses);
 	old = runs;
-	i = runs ? lower_bound(runs, index) : 0;
+	if (runs && *place < runs->nr && runs->at[*place].index == index)
+		return runs->at[(*place)++].run;
+	if (runs && runs->nr && runs->at[runs->nr - 1].index < index)
+		i = runs->nr;
+	else
+		i = runs ? lower_bound(runs, index) : 0;
+	*place = i + 1;
 	if (runs && i < runs->nr && runs->at[i].index == index)
 		return runs->at[i].run;
 	/* Readers may be in the array: only its end may grow. */
@@ -160,6 +178,25 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr)
 			kfree_rcu(old, rcu);
 	}
 	return run;
+}
+
+/**
+ * cohort_runs_reserve() - give a child room for as many records as its parent has
+ * @mm: the child, which has no record
+ * @oldmm: the parent; both are locked for writing
+ *
+ * Return: false without memory.
+ */
+bool cohort_runs_reserve(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_runs *runs, *old = runs_of(oldmm->cohort.uses);
+
+	runs = uses && old ? runs_alloc(old->nr) : NULL;
+	if (!runs)
+		return false;
+	rcu_assign_pointer(uses->runs, runs);
+	return true;
 }
 
 /**
