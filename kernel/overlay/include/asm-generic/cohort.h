@@ -24,6 +24,16 @@
 #define arch_cohort_pte_special(pte)	pte_special(pte)
 #endif
 
+/* True if an entry points to a last-level table that is shared by itself. */
+#ifndef arch_pmd_cohort_last
+#define arch_pmd_cohort_last(pmd)	(pmd_cohort(pmd) && !pmd_cohort_upper(pmd))
+#endif
+
+/* The table of a present entry; pmd_page() also knows entries that are not present. */
+#ifndef arch_pmd_table_page
+#define arch_pmd_table_page(pmd)	pmd_page(pmd)
+#endif
+
 /* Write a child's entry for a shared table, before the child runs. */
 #ifndef arch_cohort_set_pmd
 #define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)

@@ -20,6 +20,7 @@
  * @mm: the child
  * @oldmm: the parent
  * @prev: the parent's region that is being duplicated
+ * @whole: a region for which PMD tables may be shared that hold nothing else, or NULL
  * @base: below this address all tables are shared or copied
  */
 struct cohort_fork {
@@ -30,6 +31,7 @@ struct cohort_fork {
 	struct mm_struct *mm;
 	struct mm_struct *oldmm;
 	struct vm_area_struct *prev;
+	struct vm_area_struct *whole;
 	unsigned long base;
 };
 
@@ -47,9 +49,9 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 }
 
 /*
- * Where fork lists a child that gets swap entries of @mm for swapoff: behind its parent,
- * which need not be listed if the entries are in a table that another process owns. The
- * caller holds mmlist_lock.
+ * Where a process is listed for swapoff that gets swap entries of @mm: behind it, where a
+ * swapoff that walks the list comes next; or first, as @mm need not be listed if the
+ * entries are in a table that another process owns. The caller holds mmlist_lock.
  */
 static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
 {

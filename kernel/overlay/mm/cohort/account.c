@@ -198,15 +198,16 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
 	struct cohort_sharer *sharer;
-	unsigned long resident, seen;
+	unsigned long resident, seen, index;
 	struct cohort_run *run;
 	unsigned int i;
 
 	count_vm_events(COHORT_FAULT_FILLED, nr);
 	if (ct->is_upper) {
 		rcu_read_lock();
-		us = xa_load(&uses->uppers, ct->addr >> PUD_SHIFT);
-		if (us) {
+		index = ct->addr >> PUD_SHIFT;
+		us = cohort_next_upper(uses, &index);
+		if (us && us->sharer.table == ct) {
 			/* Never more than the table has: what was filled may
 			 * have been reclaimed, and be filled again.
 			 */
@@ -372,7 +373,7 @@ static void look_at_all(struct mm_struct *mm, struct look *l)
 	if (!uses)
 		return;
 	rcu_read_lock();
-	xa_for_each(&uses->uppers, index, us) {
+	for (index = 0; (us = cohort_next_upper(uses, &index)); index++) {
 		look_at_upper(us, l);
 		cond_resched_rcu();
 	}

@@ -247,8 +247,7 @@ void cohort_list_for_swapoff(struct mm_struct *mm, struct mm_struct *behind)
 		return;
 	spin_lock(&mmlist_lock);
 	if (list_empty(&mm->mmlist))
-		list_add(&mm->mmlist, list_empty(&behind->mmlist) ?
-			 &init_mm.mmlist : &behind->mmlist);
+		list_add(&mm->mmlist, cohort_mmlist(behind));
 	spin_unlock(&mmlist_lock);
 #endif
 }
@@ -451,7 +450,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	if (mm_cohort_upper(mm)) {
 		/* The OOM reaper reads mappings of files under mmap_lock. */
 		mmap_write_lock(mm);
-		xa_for_each(&uses->uppers, index, us)
+		for (index = 0; (us = cohort_next_upper(uses, &index)); index++)
 			__cohort_leave_upper(us, flush);
 		mmap_write_unlock(mm);
 	}
@@ -651,7 +650,7 @@ static int __init cohort_init(void)
 	/* Each table has a lock, the same for all users (invariant 11). */
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_SPLIT_PTE_PTLOCKS));
 	table_cache = KMEM_CACHE(cohort_table, SLAB_PANIC | SLAB_ACCOUNT);
-	cohort_runs_init();
+	cohort_uses_init();
 
 	if (!arch_cohort_table_protect())
 		cohort_protect = COHORT_PROTECT_PTE;

@@ -8,7 +8,6 @@
 #include <linux/cohort.h>
 #include <linux/mm.h>
 #include <linux/swap.h>
-#include <linux/xarray.h>
 
 /**
  * struct cohort_table - a page table used by several processes
@@ -101,7 +100,8 @@ struct cohort_run {
  * @rss: resident pages that @mm->cohort.rss includes for the table
  * @swap: the same for swap entries and @mm->cohort.swap
  * @borrowed: the same for page-table pages and @mm->cohort.borrowed
- * @rcu: for readers of the process's records
+ *
+ * Made by fork, as a run is, and lives as long as its address space.
  */
 struct cohort_upper_sharer {
 	struct cohort_sharer sharer;
@@ -110,36 +110,35 @@ struct cohort_upper_sharer {
 	atomic_long_t rss;
 	atomic_long_t swap;
 	atomic_long_t borrowed;
-	struct rcu_head rcu;
 };
 
 /**
- * struct cohort_runs - a process's records in the order of addresses
+ * struct cohort_records - a process's records of one kind in the order of addresses
  * @rcu: for readers of an array that was replaced by a larger
  * @nr: number of records
  * @room: so many have room
- * @at: the records, each with its address in steps of 64 MB
+ * @at: the records, each with its address in steps of a record's range
  */
-struct cohort_runs {
+struct cohort_records {
 	struct rcu_head rcu;
 	unsigned int nr;
 	unsigned int room;
 	struct {
 		unsigned long index;
-		struct cohort_run *run;
+		void *record;
 	} at[];
 };
 
 /**
  * struct cohort_uses - all shared tables that a process uses
  * @runs: a &struct cohort_run per aligned 64 MB; NULL if there is none
- * @uppers: a &struct cohort_upper_sharer per gigabyte
+ * @uppers: a &struct cohort_upper_sharer per gigabyte, likewise
  * @forced: tables that it got beyond the limit of its memory cgroup
  * @leaving: a thread that returns to user mode must first leave all tables
  */
 struct cohort_uses {
-	struct cohort_runs __rcu *runs;
-	struct xarray uppers;
+	struct cohort_records __rcu *runs;
+	struct cohort_records __rcu *uppers;
 	unsigned int forced;
 	bool leaving;
 };
@@ -174,16 +173,19 @@ void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);
 struct cohort_table *cohort_table_alloc(void);
 unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
 void cohort_table_free(struct cohort_table *ct);
-struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 				   unsigned int *place);
-bool cohort_runs_reserve(struct mm_struct *mm, struct mm_struct *oldmm);
-struct cohort_run *cohort_next_run(struct cohort_uses *uses,
-				   unsigned long *index);
+struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
+					      unsigned long addr);
+bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm);
+void *cohort_next_record(struct cohort_records __rcu *const *where,
+			 unsigned long *index);
+struct cohort_upper_sharer *cohort_next_upper(struct cohort_uses *uses,
+					      unsigned long *index);
 struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
 					 unsigned long addr);
 void cohort_uses_free(struct mm_struct *mm);
-void cohort_runs_init(void);
+void cohort_uses_init(void);
 
 void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
@@ -208,6 +210,13 @@ static inline struct cohort_run *cohort_run_of(struct cohort_sharer *sharer)
 {
 	return (struct cohort_run *)((unsigned long)sharer &
 				     ~(COHORT_RUN_BYTES - 1));
+}
+
+/* As cohort_next_record(), for runs. */
+static inline struct cohort_run *cohort_next_run(struct cohort_uses *uses,
+						 unsigned long *index)
+{
+	return cohort_next_record(&uses->runs, index);
 }
 
 /* Where a table's sharer stands in its run. */
@@ -367,11 +376,9 @@ bool cohort_vma_shareable(vm_flags_t flags);
 bool cohort_region_shareable(struct vm_area_struct *vma);
 
 #ifdef CONFIG_COHORT_UPPER
-int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
-		       unsigned long addr);
+int cohort_share_upper(struct cohort_fork *cf, unsigned long addr);
 #else
-static inline int cohort_share_upper(struct mm_struct *mm,
-				     struct mm_struct *oldmm,
+static inline int cohort_share_upper(struct cohort_fork *cf,
 				     unsigned long addr)
 {
 	return 0;

@@ -148,8 +148,7 @@ static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 		return -ENOMEM;
 	if (s->src != last)
 		s->sampled = 0;
-	if (unlikely(!s->cf->mm->cohort.uses) &&
-	    !cohort_runs_reserve(s->cf->mm, s->cf->oldmm))
+	if (!cohort_uses_like(s->cf->mm, s->cf->oldmm))
 		return -ENOMEM;
 	s->dst = cohort_run_make(s->cf->mm, addr, &s->dst_place);
 	if (!s->dst)
@@ -421,15 +420,13 @@ static pmd_t *alloc_pmd(struct mm_struct *mm, unsigned long addr)
  * Copy, as fork does, the entries of shareable regions in a range. Other regions
  * have been copied as a whole.
  */
-static int copy_range(struct cohort_fork *cf, unsigned long start,
-		      unsigned long end)
+static noinline int __copy_range(struct cohort_fork *cf, unsigned long start,
+				 unsigned long end)
 {
 	VMA_ITERATOR(vmi, cf->mm, start);
 	struct vm_area_struct *dst, *src;
 	int err;
 
-	if (start >= end)
-		return 0;
 	for_each_vma_range(vmi, dst, end) {
 		src = vma_lookup(cf->oldmm, dst->vm_start);
 		if (!cohort_region_shareable(src))
@@ -440,6 +437,12 @@ static int copy_range(struct cohort_fork *cf, unsigned long start,
 			return err;
 	}
 	return 0;
+}
+
+static int copy_range(struct cohort_fork *cf, unsigned long start,
+		      unsigned long end)
+{
+	return start < end ? __copy_range(cf, start, end) : 0;
 }
 
 /* Share the tables of a range in which all regions are shareable; copy the rest. */
@@ -459,7 +462,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 		next = edge;
 		cond_resched();
 		if (!cow) {
-			ret = cohort_share_upper(cf->mm, cf->oldmm, addr);
+			ret = cohort_share_upper(cf, addr);
 			if (ret < 0)
 				break;
 			if (ret) {

@@ -63,21 +63,33 @@ static bool may_be_huge(struct vm_area_struct *vma)
 				       PMD_ORDER);
 }
 
-/* True if all regions in the range of a PMD table may be shared through it. */
-static bool range_shareable(struct mm_struct *mm, unsigned long base)
+static bool covers(struct vm_area_struct *vma, unsigned long base)
 {
-	VMA_ITERATOR(vmi, mm, base);
+	return vma->vm_start <= base && vma->vm_end >= base + PUD_SIZE;
+}
+
+/*
+ * True if all regions in the range of a PMD table may be shared through it. They are
+ * locked then, which waits for faults under a region's lock.
+ */
+static noinline bool range_shareable(struct cohort_fork *cf, unsigned long base)
+{
+	VMA_ITERATOR(vmi, cf->oldmm, base);
 	unsigned long end = base + PUD_SIZE, mapped = 0;
-	struct vm_area_struct *vma;
+	struct vm_area_struct *vma, *whole = NULL;
 
 	for_each_vma_range(vmi, vma, end) {
+		vma_start_write(vma);
 		/* [vvar] too: changing the time namespace changes its entries. */
 		if (is_cow_mapping(vma->vm_flags) || vma->anon_vma ||
 		    !cohort_vma_shareable(vma->vm_flags) || vma_is_dax(vma) ||
 		    may_be_huge(vma))
 			return false;
 		mapped += min(vma->vm_end, end) - max(vma->vm_start, base);
+		if (covers(vma, base))
+			whole = vma;
 	}
+	cf->whole = whole;
 	return mapped >= COHORT_UPPER_MIN;
 }
 
@@ -201,37 +213,6 @@ static void claim_tables(struct cohort_table *upper,
 	}
 }
 
-/*
- * A record of a process's use of a PMD table, known to the process but without a
- * table yet. Returns NULL without memory.
- */
-static struct cohort_upper_sharer *sharer_alloc(struct mm_struct *mm,
-						unsigned long base, pud_t *pud)
-{
-	struct cohort_uses *uses = cohort_uses_make(mm);
-	struct cohort_upper_sharer *us;
-
-	us = uses ? kzalloc(sizeof(*us), GFP_KERNEL_ACCOUNT) : NULL;
-	if (!us)
-		return NULL;
-	us->mm = mm;
-	us->pud = pud;
-	if (xa_err(xa_store(&uses->uppers, base >> PUD_SHIFT, us,
-			    GFP_KERNEL_ACCOUNT))) {
-		kfree(us);
-		return NULL;
-	}
-	return us;
-}
-
-static void sharer_free(struct cohort_upper_sharer *us, unsigned long base)
-{
-	if (!us)
-		return;
-	xa_erase(&us->mm->cohort.uses->uppers, base >> PUD_SHIFT);
-	kfree_rcu(us, rcu);
-}
-
 /* What a PMD table maps counts in full for each of its users. */
 static void see_account(struct cohort_upper_sharer *us)
 {
@@ -290,16 +271,16 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	if (has_other_entries(pmd))
 		return NULL;
 
-	us = sharer_alloc(mm, base, pud);
-	upper = cohort_table_alloc();
+	us = cohort_upper_make(mm, base);
+	upper = us ? cohort_table_alloc() : NULL;
 	/* The account last: putting it would take a lock of mmap_lock's class. */
-	if (us && upper)
+	if (upper)
 		upper->owner = account_alloc();
-	if (!us || !upper || !upper->owner) {
-		sharer_free(us, base);
+	if (!upper || !upper->owner) {
 		cohort_table_free(upper);
 		return ERR_PTR(-ENOMEM);
 	}
+	us->pud = pud;
 	pt = virt_to_ptdesc(pmd);
 	upper->pt = pt;
 	upper->addr = base;
@@ -320,16 +301,15 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 
 /**
  * cohort_share_upper() - share a whole PMD table with a child
- * @mm: the child, which has no table for this gigabyte yet
- * @oldmm: the parent; both are locked for writing
+ * @cf: the fork; its child has no table for this gigabyte yet
  * @addr: an address in the gigabyte
  *
  * Return: 1 if the child uses the parent's table now; 0 if its last-level tables
  * must be shared or copied one by one; or -ENOMEM.
  */
-int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
-		       unsigned long addr)
+int cohort_share_upper(struct cohort_fork *cf, unsigned long addr)
 {
+	struct mm_struct *mm = cf->mm, *oldmm = cf->oldmm;
 	unsigned long base = addr & PUD_MASK;
 	struct cohort_upper_sharer *us;
 	struct cohort_table *upper;
@@ -342,19 +322,21 @@ int cohort_share_upper(struct mm_struct *mm, struct mm_struct *oldmm,
 	upper = src ? upper_of(*src) : NULL;
 	if (!upper && oldmm->cohort.nr_upper >= COHORT_UPPER_MAX)
 		return 0;
-	if (!range_shareable(oldmm, base))
+	/* Most gigabytes lie in the region of the one before. */
+	if (!(cf->whole && cf->whole == cf->prev && covers(cf->whole, base)) &&
+	    !range_shareable(cf, base))
 		return 0;
-	lock_regions(oldmm, base);
-
 	if (!upper)
 		upper = share_first(oldmm, base);
 	if (IS_ERR_OR_NULL(upper))
 		return PTR_ERR_OR_ZERO(upper);
 
 	dst = alloc_pud(mm, base);
-	us = dst ? sharer_alloc(mm, base, dst) : NULL;
+	us = dst && cohort_uses_like(mm, oldmm) ? cohort_upper_make(mm, base) :
+						  NULL;
 	if (!us)
 		return -ENOMEM;
+	us->pud = dst;
 	join(upper, us);
 	/*
 	 * Pairs with the barrier in __cohort_flush(): it finds the child on the
@@ -455,7 +437,6 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
 		adopt(upper, us);
 	else
 		count_vm_event(COHORT_PMD_LEFT);
-	sharer_free(us, base);
 }
 
 /**
@@ -468,10 +449,11 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
  */
 void cohort_do_fork_failed(struct mm_struct *mm)
 {
+	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
 	unsigned long index;
 
-	xa_for_each(&mm->cohort.uses->uppers, index, us)
+	for (index = 0; (us = cohort_next_upper(uses, &index)); index++)
 		__cohort_leave_upper(us, false);
 }
 
@@ -484,13 +466,12 @@ static struct cohort_upper_sharer *find_upper(struct mm_struct *mm,
 					      unsigned long end)
 {
 	unsigned long index = start >> PUD_SHIFT;
-	unsigned long last = (end - 1) >> PUD_SHIFT;
-	struct xarray *uppers = &mm->cohort.uses->uppers;
+	struct cohort_upper_sharer *us;
 
-	/* Most ranges are small, and this is quicker. */
-	if (index == last)
-		return xa_load(uppers, index);
-	return xa_find(uppers, &index, last, XA_PRESENT);
+	rcu_read_lock();
+	us = cohort_next_upper(mm->cohort.uses, &index);
+	rcu_read_unlock();
+	return us && index <= (end - 1) >> PUD_SHIFT ? us : NULL;
 }
 
 /**

@@ -2,7 +2,8 @@
 /*
  * Shared page tables: which shared tables a process uses.
  *
- * A record for each aligned 64 MB (&struct cohort_run), in an array that is sorted by
+ * A record for each aligned 64 MB (&struct cohort_run), and one for each gigabyte whose
+ * PMD table is shared (&struct cohort_upper_sharer), in arrays that are sorted by
  * address. A fork goes through its parent in this order, so it only appends.
  */
 #include <linux/mm.h>
@@ -11,16 +12,18 @@
 #include "internal.h"
 
 static struct kmem_cache *run_cache __ro_after_init;
+static struct kmem_cache *upper_cache __ro_after_init;
 
 /* The place of the first record from @index on. */
-static unsigned int lower_bound(struct cohort_runs *runs, unsigned long index)
+static unsigned int lower_bound(struct cohort_records *records,
+				unsigned long index)
 {
-	unsigned int low = 0, high = smp_load_acquire(&runs->nr);
+	unsigned int low = 0, high = smp_load_acquire(&records->nr);
 
 	while (low < high) {
 		unsigned int middle = (low + high) / 2;
 
-		if (runs->at[middle].index < index)
+		if (records->at[middle].index < index)
 			low = middle + 1;
 		else
 			high = middle;
@@ -28,33 +31,48 @@ static unsigned int lower_bound(struct cohort_runs *runs, unsigned long index)
 	return low;
 }
 
-static struct cohort_runs *runs_of(struct cohort_uses *uses)
+static struct cohort_records *
+records_of(struct cohort_records __rcu *const *where)
 {
 	/*
 	 * Only a holder of the mmap_lock for writing replaces the array. Others hold
 	 * that lock, the lock of a table or of an entry, which keeps RCU waiting, or the
 	 * RCU read lock.
 	 */
-	return rcu_dereference_check(uses->runs, true);
+	return rcu_dereference_check(*where, true);
 }
 
 /**
- * cohort_next_run() - the first record of a process from a place on
- * @uses: its records
+ * cohort_next_record() - the first record of a process from a place on
+ * @where: its records of one kind
  * @index: the place, in steps of a record's range; set to that of the record
  *
  * Return: the record, or NULL if there is none.
  */
-struct cohort_run *cohort_next_run(struct cohort_uses *uses,
-				   unsigned long *index)
+void *cohort_next_record(struct cohort_records __rcu *const *where,
+			 unsigned long *index)
 {
-	struct cohort_runs *runs = runs_of(uses);
-	unsigned int i = runs ? lower_bound(runs, *index) : 0;
+	struct cohort_records *records = records_of(where);
+	unsigned int i = records ? lower_bound(records, *index) : 0;
 
-	if (!runs || i >= smp_load_acquire(&runs->nr))
+	if (!records || i >= smp_load_acquire(&records->nr))
 		return NULL;
-	*index = runs->at[i].index;
-	return runs->at[i].run;
+	*index = records->at[i].index;
+	return records->at[i].record;
+}
+
+/* As cohort_next_record(), for the next PMD table that the process uses now. */
+struct cohort_upper_sharer *cohort_next_upper(struct cohort_uses *uses,
+					      unsigned long *index)
+{
+	struct cohort_upper_sharer *us;
+
+	while ((us = cohort_next_record(&uses->uppers, index))) {
+		if (READ_ONCE(us->sharer.table))
+			break;
+		++*index;
+	}
+	return us;
 }
 
 /**
@@ -76,54 +94,88 @@ struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
 				       NULL;
 }
 
-/**
- * cohort_uses_make() - give a process room for records of shared tables
- * @mm: the process; its mmap_lock is held for writing
- *
- * Return: the room, or NULL without memory.
- */
-struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
+static struct cohort_uses *uses_make(struct mm_struct *mm)
 {
 	struct cohort_uses *uses = mm->cohort.uses;
 
 	if (uses)
 		return uses;
 	uses = kzalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
-	if (!uses)
-		return NULL;
-	xa_init_flags(&uses->uppers, XA_FLAGS_ACCOUNT);
 	/* Pairs with the dependency in look_at_all(). */
 	smp_store_release(&mm->cohort.uses, uses);
 	return uses;
 }
 
-static struct cohort_runs *runs_alloc(unsigned int room)
+static struct cohort_records *records_alloc(unsigned int room)
 {
-	struct cohort_runs *runs;
+	struct cohort_records *records;
 
-	runs = kvmalloc(struct_size(runs, at, room), GFP_KERNEL_ACCOUNT);
-	if (runs) {
-		runs->room = room;
-		runs->nr = 0;
+	records = kvmalloc(struct_size(records, at, room), GFP_KERNEL_ACCOUNT);
+	if (records) {
+		records->room = room;
+		records->nr = 0;
 	}
-	return runs;
+	return records;
 }
 
 /* A larger array, with the records of @old and room for one more at @i. */
-static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
+static struct cohort_records *grow(struct cohort_records *old, unsigned int i)
 {
 	unsigned int nr = old ? old->nr : 0;
-	struct cohort_runs *runs = runs_alloc(max(2 * nr, 8U));
+	struct cohort_records *records = records_alloc(max(2 * nr, 8U));
 
-	if (!runs)
+	if (!records)
 		return NULL;
-	runs->nr = nr;
+	records->nr = nr;
 	if (nr) {
-		memcpy(runs->at, old->at, i * sizeof(*old->at));
-		memcpy(runs->at + i + 1, old->at + i,
+		memcpy(records->at, old->at, i * sizeof(*old->at));
+		memcpy(records->at + i + 1, old->at + i,
 		       (nr - i) * sizeof(*old->at));
 	}
-	return runs;
+	return records;
+}
+
+/*
+ * The record for a place, made from @cache if there is none yet, or NULL without memory.
+ * @place says where to look first, and is set to where the next one would be.
+ */
+static void *make(struct cohort_records __rcu **where, unsigned long index,
+		  unsigned int *place, struct kmem_cache *cache)
+{
+	struct cohort_records *old = records_of(where), *records = old;
+	void *record;
+	unsigned int i;
+
+	if (old && *place < old->nr && old->at[*place].index == index)
+		return old->at[(*place)++].record;
+	if (old && old->nr && old->at[old->nr - 1].index < index)
+		i = old->nr;
+	else
+		i = old ? lower_bound(old, index) : 0;
+	*place = i + 1;
+	if (old && i < old->nr && old->at[i].index == index)
+		return old->at[i].record;
+	/* Readers may be in the array: only its end may grow. */
+	if (!old || i < old->nr || old->nr == old->room)
+		records = grow(old, i);
+	if (!records)
+		return NULL;
+	record = kmem_cache_alloc(cache, GFP_KERNEL_ACCOUNT);
+	if (!record) {
+		if (records != old)
+			kvfree(records);
+		return NULL;
+	}
+	records->at[i].index = index;
+	records->at[i].record = record;
+	/* The record before the count that shows it. */
+	smp_store_release(&records->nr, records->nr + 1);
+	if (records != old) {
+		rcu_assign_pointer(*where, records);
+		if (old)
+			kvfree_rcu(old, rcu);
+	}
+	return record;
 }
 
 /**
@@ -137,66 +189,72 @@ static struct cohort_runs *grow(struct cohort_runs *old, unsigned int i)
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 				   unsigned int *place)
 {
-	struct cohort_uses *uses = cohort_uses_make(mm);
-	unsigned long index = addr >> COHORT_RUN_SHIFT;
-	struct cohort_runs *runs, *old;
+	struct cohort_uses *uses = uses_make(mm);
 	struct cohort_run *run;
-	unsigned int i;
 
-	if (!uses)
-		return NULL;
-	runs = runs_of(uses);
-	old = runs;
-	if (runs && *place < runs->nr && runs->at[*place].index == index)
-		return runs->at[(*place)++].run;
-	if (runs && runs->nr && runs->at[runs->nr - 1].index < index)
-		i = runs->nr;
-	else
-		i = runs ? lower_bound(runs, index) : 0;
-	*place = i + 1;
-	if (runs && i < runs->nr && runs->at[i].index == index)
-		return runs->at[i].run;
-	/* Readers may be in the array: only its end may grow. */
-	if (!runs || i < runs->nr || runs->nr == runs->room)
-		runs = grow(old, i);
-	if (!runs)
-		return NULL;
-	run = kmem_cache_alloc(run_cache, GFP_KERNEL_ACCOUNT);
-	if (!run) {
-		if (runs != old)
-			kvfree(runs);
-		return NULL;
-	}
-	run->mm = mm;
-	runs->at[i].index = index;
-	runs->at[i].run = run;
-	/* The record before the count that shows it. */
-	smp_store_release(&runs->nr, runs->nr + 1);
-	if (runs != old) {
-		rcu_assign_pointer(uses->runs, runs);
-		if (old)
-			kfree_rcu(old, rcu);
-	}
+	run = uses ? make(&uses->runs, addr >> COHORT_RUN_SHIFT, place,
+			  run_cache) : NULL;
+	if (run)
+		run->mm = mm;
 	return run;
 }
 
+/* As cohort_run_make(), for a process's use of the PMD table of a gigabyte. */
+struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
+					      unsigned long addr)
+{
+	struct cohort_uses *uses = uses_make(mm);
+	struct cohort_upper_sharer *us;
+	unsigned int place = 0;
+
+	us = uses ? make(&uses->uppers, addr >> PUD_SHIFT, &place,
+			 upper_cache) : NULL;
+	if (us)
+		us->mm = mm;
+	return us;
+}
+
+static bool reserve(struct cohort_records __rcu **where,
+		    struct cohort_records __rcu *const *like)
+{
+	struct cohort_records *old = records_of(like), *records;
+
+	if (!old)
+		return true;
+	records = records_alloc(old->nr);
+	rcu_assign_pointer(*where, records);
+	return records;
+}
+
 /**
- * cohort_runs_reserve() - give a child room for as many records as its parent has
- * @mm: the child, which has no record
+ * cohort_uses_like() - give a child room for as many records as its parent has
+ * @mm: the child
  * @oldmm: the parent; both are locked for writing
  *
  * Return: false without memory.
  */
-bool cohort_runs_reserve(struct mm_struct *mm, struct mm_struct *oldmm)
+bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm)
 {
-	struct cohort_uses *uses = cohort_uses_make(mm);
-	struct cohort_runs *runs, *old = runs_of(oldmm->cohort.uses);
+	struct cohort_uses *uses;
 
-	runs = uses && old ? runs_alloc(old->nr) : NULL;
-	if (!runs)
-		return false;
-	rcu_assign_pointer(uses->runs, runs);
-	return true;
+	if (mm->cohort.uses)
+		return true;
+	uses = uses_make(mm);
+	return uses && reserve(&uses->runs, &oldmm->cohort.uses->runs) &&
+	       reserve(&uses->uppers, &oldmm->cohort.uses->uppers);
+}
+
+static void records_free(struct cohort_records __rcu *const *where,
+			 struct kmem_cache *cache)
+{
+	struct cohort_records *records = records_of(where);
+	unsigned int i;
+
+	for (i = 0; records && i < records->nr; i++) {
+		kmem_cache_free(cache, records->at[i].record);
+		cond_resched();
+	}
+	kvfree(records);
 }
 
 /**
@@ -206,20 +264,14 @@ bool cohort_runs_reserve(struct mm_struct *mm, struct mm_struct *oldmm)
 void cohort_uses_free(struct mm_struct *mm)
 {
 	struct cohort_uses *uses = mm->cohort.uses;
-	struct cohort_runs *runs = runs_of(uses);
-	unsigned int i;
 
 	VM_WARN_ON_ONCE_MM(atomic_read(&mm->cohort.nr_tables) ||
 			   atomic_long_read(&mm->cohort.rss) ||
 			   atomic_long_read(&mm->cohort.swap) ||
 			   atomic_long_read(&mm->cohort.borrowed), mm);
 	mm->cohort.uses = NULL;
-	for (i = 0; runs && i < runs->nr; i++) {
-		kmem_cache_free(run_cache, runs->at[i].run);
-		cond_resched();
-	}
-	kvfree(runs);
-	xa_destroy(&uses->uppers);
+	records_free(&uses->runs, run_cache);
+	records_free(&uses->uppers, upper_cache);
 	kfree(uses);
 }
 
@@ -229,7 +281,12 @@ static void run_init(void *run)
 	memset(run, 0, sizeof(struct cohort_run));
 }
 
-void __init cohort_runs_init(void)
+static void upper_init(void *us)
+{
+	memset(us, 0, sizeof(struct cohort_upper_sharer));
+}
+
+void __init cohort_uses_init(void)
 {
 	/* A sharer leads to its run by the alignment: see cohort_run_of(). */
 	BUILD_BUG_ON(sizeof(struct cohort_run) > COHORT_RUN_BYTES);
@@ -238,4 +295,7 @@ void __init cohort_runs_init(void)
 	run_cache = kmem_cache_create("cohort_run", sizeof(struct cohort_run),
 				      COHORT_RUN_BYTES,
 				      SLAB_PANIC | SLAB_ACCOUNT, run_init);
+	upper_cache = kmem_cache_create("cohort_upper",
+					sizeof(struct cohort_upper_sharer), 0,
+					SLAB_PANIC | SLAB_ACCOUNT, upper_init);
 }

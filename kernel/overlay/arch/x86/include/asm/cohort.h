@@ -48,14 +48,10 @@ static inline bool arch_pmd_cohort(pmd_t pmd)
 	return (pmd.pmd & (_PAGE_PSE | _PAGE_PRESENT)) == _PAGE_PRESENT;
 }
 
-/* True if the entry points to a last-level table that is shared by itself. */
-static inline bool arch_pmd_cohort_last(pmd_t pmd)
-{
-	return (pmd.pmd & (_PAGE_COHORT | _PAGE_COHORT_UPPER | _PAGE_PSE |
-			   _PAGE_PRESENT)) == (_PAGE_COHORT | _PAGE_PRESENT);
-}
+#define arch_pmd_cohort_last(entry)					\
+	(((entry).pmd & (_PAGE_COHORT | _PAGE_COHORT_UPPER | _PAGE_PSE |	\
+			 _PAGE_PRESENT)) == (_PAGE_COHORT | _PAGE_PRESENT))
 
-/* The table of a present entry, which pmd_page() does not know to be present. */
 #define arch_pmd_table_page(entry)					\
 	pfn_to_page(((entry).pmd & PTE_PFN_MASK) >> PAGE_SHIFT)
 
