@@ -81,12 +81,12 @@ awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
 # slabinfo counts every object of the slab that a processor allocates from, and those that wait for
 # RCU: after the last fork some time must pass, and none come before it is read.
 sleep 2
-for cache in cohort_table cohort_run; do
+for cache in cohort_table cohort_run cohort_upper; do
 	put 1 /sys/kernel/slab/$cache/shrink
 done
 while read -r name active rest; do
 	case $name in
-	cohort_table | cohort_run) echo "metric $name $active objects" ;;
+	cohort_table | cohort_run | cohort_upper) echo "metric $name $active objects" ;;
 	esac
 done </proc/slabinfo
 awk '/^cohort_ptp_(shared|left)|^cohort_ptp_unshared_fault / {
