@@ -407,33 +407,9 @@ static void test_nothing_left(long arg)
 
 /* --- memory cgroups ------------------------------------------------------- */
 
-static char cgroup[128];
-
-static void cgroup_write(const char *file, const char *text)
+static long enter_group(long a, long b)
 {
-	char path[200];
-	int ret;
-
-	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
-	ret = write_text(path, text);
-	must(!ret, "%s to %s: %s", text, path, strerror(-ret));
-}
-
-static long cgroup_stat(const char *key)
-{
-	char path[200], buf[8192], *p;
-
-	snprintf(path, sizeof(path), "%s/memory.stat", cgroup);
-	must(read_text(path, buf, sizeof(buf)) > 0, "%s cannot be read", path);
-	for (p = strtok(buf, "\n"); p; p = strtok(NULL, "\n"))
-		if (!strncmp(p, key, strlen(key)) && p[strlen(key)] == ' ')
-			return strtol(p + strlen(key), NULL, 10);
-	return -1;
-}
-
-static long enter_cgroup(long a, long b)
-{
-	cgroup_write("cgroup.procs", "0");
+	group_put("cgroup.procs", "0");
 	return 0;
 }
 
@@ -469,17 +445,10 @@ static void test_memcg(long arg)
 	long anon = 0, tables = 0;
 	int rounds = 8;
 
-	snprintf(cgroup, sizeof(cgroup), "/sys/fs/cgroup/cohort-selftest-%d", getpid());
-	write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-	if (access("/sys/fs/cgroup/cgroup.procs", F_OK) || mkdir(cgroup, 0755))
-		skip("no cgroup v2 to make a group in");
-	if (cgroup_stat("anon") < 0) {
-		rmdir(cgroup);
-		skip("no memory controller");
-	}
+	make_group();
 	for (int round = 0; round < rounds; round++) {
 		spawn(1);
-		ask(1, enter_cgroup, 0, 0);
+		ask(1, enter_group, 0, 0);
 		ask(1, make_and_fork, 0, 0);
 		/* one unshares all, one half, one nothing, one dies at once */
 		kill_peer(5);
@@ -497,13 +466,13 @@ static void test_memcg(long arg)
 	 * The tables of one process, leaked in each round, are more than that.
 	 */
 	for (int i = 0; i < 100; i++) {
-		anon = cgroup_stat("anon");
-		tables = cgroup_stat("pagetables");
+		anon = group_number("memory.stat", "anon");
+		tables = group_number("memory.stat", "pagetables");
 		if (anon <= limit && tables <= limit)
 			break;
 		usleep(100000);
 	}
-	rmdir(cgroup);
+	remove_group();
 	must(anon <= limit && tables <= limit,
 	     "nobody is left, but %ld bytes and %ld bytes of tables are charged", anon, tables);
 }

@@ -44,6 +44,7 @@
 #include "lib/cohort.h"
 #include "lib/thread.h"
 #include "lib/pressure.h"
+#include "lib/group.h"
 #include "lib/ksm.h"
 #include "lib/inject.h"
 

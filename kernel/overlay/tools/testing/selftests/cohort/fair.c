@@ -225,53 +225,13 @@ static void test_sibling(long arg)
 
 /* --- limits ----------------------------------------------------------------------- */
 
-static char cgroup[128];
-
-static void make_cgroup(void)
-{
-	char path[192];
-
-	snprintf(cgroup, sizeof(cgroup), "/sys/fs/cgroup/cohort-fair-%d", getpid());
-	write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-	if (access("/sys/fs/cgroup/cgroup.procs", F_OK) || mkdir(cgroup, 0755))
-		skip("no cgroup v2 to make a group in");
-	snprintf(path, sizeof(path), "%s/memory.max", cgroup);
-	if (access(path, F_OK)) {
-		rmdir(cgroup);
-		skip("no memory cgroups");
-	}
-}
-
-static void cgroup_put(const char *file, const char *text)
-{
-	char path[192];
-
-	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
-	must(!write_text(path, text), "cannot write %s to %s", text, path);
-}
-
-static long cgroup_number(const char *file, const char *key)
-{
-	char path[192], text[4096];
-	const char *at = text;
-
-	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
-	must(read_text(path, text, sizeof(text)) > 0, "cannot read %s", path);
-	if (key) {
-		at = strstr(text, key);
-		must(at, "no %s in %s", key, path);
-		at += strlen(key);
-	}
-	return strtol(at, NULL, 10);
-}
-
 /* From now on the group may use @more bytes more than it does. */
-static void limit_cgroup(long more)
+static void limit_group(long more)
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "%ld", cgroup_number("memory.current", NULL) + more);
-	cgroup_put("memory.max", text);
+	snprintf(text, sizeof(text), "%ld", group_number("memory.current", NULL) + more);
+	group_put("memory.max", text);
 }
 
 /* Wait for a byte of each of @n processes, which may be killed before. */
@@ -298,7 +258,7 @@ static pid_t start_group(int n, void (*what)(int said), int said, int go)
 	must(pid >= 0, "fork: %s", strerror(errno));
 	if (pid)
 		return pid;
-	cgroup_put("cgroup.procs", "0");
+	group_put("cgroup.procs", "0");
 	touch_memory();
 	become_zygote();
 	for (int i = 0; i < n; i++) {
@@ -317,11 +277,10 @@ static pid_t start_group(int n, void (*what)(int said), int said, int go)
 
 static void end_group(void)
 {
-	cgroup_put("cgroup.kill", "1");
+	group_put("cgroup.kill", "1");
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
-	for (int i = 0; i < 1000 && rmdir(cgroup); i++)
-		usleep(10000);
+	remove_group();
 }
 
 static void give_back(int said)
@@ -338,18 +297,18 @@ static void test_give_back(long arg)
 {
 	int said[2], go[2], n = 8;
 
-	make_cgroup();
+	make_group();
 	must_call(pipe(said));
 	must_call(pipe(go));
 	start_group(n, give_back, said[1], go[0]);
 	close(said[1]);
 	wait_for(said[0], n + 1);
-	limit_cgroup(0);
+	limit_group(0);
 	for (int i = 0; i < n; i++) {
 		must(write(go[1], "", 1) == 1, "no child is left");
 		wait_for(said[0], 1);
 	}
-	must(!cgroup_number("memory.events", "oom_kill "), "a process was killed");
+	must(!group_number("memory.events", "oom_kill"), "a process was killed");
 	end_group();
 }
 
@@ -363,7 +322,7 @@ static void grow(int said, int go)
 	size_t size = len / 2, more = len / 8;
 	char *p, c;
 
-	cgroup_put("cgroup.procs", "0");
+	group_put("cgroup.procs", "0");
 	p = mmap(NULL, size + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		_exit(1);
@@ -381,7 +340,7 @@ static void test_victim(long n)
 	int said[2], go[2], never[2], status;
 	pid_t other, zygote;
 
-	make_cgroup();
+	make_group();
 	must_call(pipe(said));
 	must_call(pipe(go));
 	must_call(pipe(never));
@@ -392,10 +351,10 @@ static void test_victim(long n)
 	if (!other)
 		grow(said[1], go[0]);
 	wait_for(said[0], 1);
-	limit_cgroup(page_size * 64);
+	limit_group(page_size * 64);
 	must(write(go[1], "", 1) == 1, "the other process is gone");
 	must(waitpid(other, &status, 0) == other, "waitpid: %s", strerror(errno));
-	must(cgroup_number("memory.events", "oom_kill ") > 0, "nobody was killed");
+	must(group_number("memory.events", "oom_kill") > 0, "nobody was killed");
 	must(WIFEXITED(status) && !WEXITSTATUS(status),
 	     "a process half as large as each of %ld sharers was killed", n + 1);
 	must(waitpid(zygote, NULL, 0) == zygote, "waitpid: %s", strerror(errno));

@@ -289,20 +289,6 @@ static long child_is_limited(long unused, long unused2)
 	return 0;
 }
 
-static long cgroup_value(const char *file, const char *key)
-{
-	char path[128], text[512], *p = text;
-
-	snprintf(path, sizeof(path), CGROUP "%s", file);
-	must(read_text(path, text, sizeof(text)) > 0, "%s cannot be read", path);
-	if (key) {
-		p = strstr(text, key);
-		must(p, "no %s in %s", key, path);
-		p += strlen(key);
-	}
-	return strtol(p, NULL, 10);
-}
-
 static void must_wait_on(long tries)
 {
 	long waited = vm_event("order_waited");
@@ -371,7 +357,7 @@ static void test_wait_is_bounded(long arg)
 	killed = vm_event("oom_kill");
 	tell(1, child_waits, 0, 0);
 	must_wait_on(5);
-	peak = cgroup_value("memory.peak", NULL);
+	peak = cgroup_number(CGROUP, "memory.peak", NULL);
 	must(peak >= (long)mem.block, "the group's peak is %ld bytes", peak);
 
 	mount("tracefs", TRACE, "tracefs", 0, NULL);
@@ -395,7 +381,7 @@ static void test_wait_is_bounded(long arg)
 	tell(3, child_waits, 0, 0);
 	usleep(2000000);
 	must(!is_gone(pid_of(3)), "the waiting task was killed");
-	must(!cgroup_value("memory.events", "oom_kill "), "the group's OOM killer was called");
+	must(!cgroup_number(CGROUP, "memory.events", "oom_kill"), "the group's OOM killer was called");
 	must(vm_event("oom_kill") == killed, "the machine's OOM killer was called");
 	release_pipes();
 	kill_peer(3);
