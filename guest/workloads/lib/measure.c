@@ -69,3 +69,14 @@ size_t parse_size(const char *s)
 	}
 	die("%s: not a size", s);
 }
+
+uint64_t read_number(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	unsigned long long n;
+
+	if (!f || fscanf(f, "%llu", &n) != 1)
+		die_errno(path);
+	fclose(f);
+	return n;
+}

@@ -90,4 +90,7 @@ void *map_own_tables(size_t size, int prot, int flags);
  */
 void *scratch_map(size_t size);
 
+/* The number in a file of /proc or /sys; ends the program if there is none. */
+uint64_t read_number(const char *path);
+
 #endif

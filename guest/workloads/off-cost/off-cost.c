@@ -330,17 +330,6 @@ static void run_all(struct context *c, uint64_t *took, int rounds, const char *o
 /* At least as many as are scanned between two reads of the counters. */
 #define KSM_PAGES 4096
 
-static uint64_t read_number(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	unsigned long long n;
-
-	if (!f || fscanf(f, "%llu", &n) != 1)
-		die_errno(path);
-	fclose(f);
-	return n;
-}
-
 static void write_number(const char *path, int n)
 {
 	FILE *f = fopen(path, "w");

@@ -3,16 +3,19 @@
  * What the number of a table's users does to the cost of using it: one parent with
  * some touched memory, and more and more children that map it and sleep.
  *
- *   sharers [--zygote] [--memory 64m] [--users 2,10,100,...] [--rounds N] [--reclaim]
+ *   sharers [--zygote] [--memory 64m] [--users 2,10,100,...] [--rounds N]
+ *           [--reclaim | --oom]
  *
  * At each number of users a child more is forked, N times, and leaves again. Measured
  * are its fork, its first store to a page of the memory, a read of its
  * /proc/self/stat, and its end. With --reclaim the memory is a file's, mapped
  * privately, which all users have read, and their memory cgroup is asked to give pages
- * back: the instructions of one page.
+ * back: the instructions of one page. With --oom a child more grows until their memory
+ * cgroup is full: the instructions until the OOM killer has chosen it, as the largest,
+ * and it is gone.
  *
  * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
- * reclaim-U.
+ * reclaim-U; oom-U a round.
  */
 #include "../lib/process.h"
 
@@ -162,6 +165,49 @@ static void reclaim(int users)
 	read_all();
 }
 
+#define OOM_ROOM	MB(1)
+
+/* A child grows beyond what the cgroup may use, and is killed. */
+static void run_out(int users, bool print)
+{
+	char name[32], limit[32];
+	int go[2], status;
+	uint64_t t;
+	pid_t pid;
+
+	if (pipe(go))
+		die_errno("pipe");
+	pid = bare_fork();
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		char c, *p = mmap(NULL, 4 * OOM_ROOM, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED || read(go[0], &c, 1) != 1)
+			bare_exit(2);
+		for (size_t i = 0; i < 4 * OOM_ROOM; i += PAGE)
+			*(volatile char *)(p + i) = 1;
+		bare_exit(0);
+	}
+	snprintf(limit, sizeof(limit), "%llu",
+		 (unsigned long long)read_number(CGROUP "/memory.current") + OOM_ROOM);
+	put(CGROUP "/memory.max", limit);
+	t = ticks();
+	if (write(go[1], "", 1) != 1 || waitpid(pid, &status, 0) != pid)
+		die_errno("a child that grows");
+	t = ticks() - t;
+	put(CGROUP "/memory.max", "max");
+	close(go[0]);
+	close(go[1]);
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		die("sharers: the child that grew was not killed");
+	if (!print)
+		return;
+	snprintf(name, sizeof(name), "oom-%d", users);
+	metric(name, t, "instructions");
+}
+
 static int parse_users(int *users, char *list)
 {
 	int n = 0;
@@ -207,7 +253,7 @@ int main(int argc, char **argv)
 {
 	char list[] = "2,10,100,1000,10000";
 	int users[MAX_STEPS], steps, now = 1, rounds = 20;
-	bool zygote = false, file = false;
+	bool zygote = false, file = false, oom = false;
 	pid_t *child;
 
 	steps = parse_users(users, list);
@@ -218,6 +264,8 @@ int main(int argc, char **argv)
 			zygote = true;
 		else if (!strcmp(argv[i], "--reclaim"))
 			file = true;
+		else if (!strcmp(argv[i], "--oom"))
+			oom = true;
 		else if (!strcmp(argv[i], "--memory") && more)
 			size = parse_size(argv[++i]);
 		else if (!strcmp(argv[i], "--rounds") && more)
@@ -231,8 +279,10 @@ int main(int argc, char **argv)
 		die("sharers: 1 to %d rounds, memory in steps of 2 MB", MAX_ROUNDS);
 
 	fixed_layout(argv);
-	if (file) {
-		/* Its own pages alone are asked for. */
+	if (file && oom)
+		die("sharers: --reclaim or --oom");
+	if (file || oom) {
+		/* Its own pages alone count. */
 		if (mkdir(CGROUP, 0755) && errno != EEXIST)
 			die_errno(CGROUP);
 		put(CGROUP "/cgroup.procs", "0");
@@ -255,10 +305,12 @@ int main(int argc, char **argv)
 		/* Two unreported rounds warm the allocators' lists. */
 		one_round(0, users[k], false);
 		one_round(0, users[k], false);
-		for (int i = 0; i < rounds && !file; i++)
+		for (int i = 0; i < rounds && !file && !oom; i++)
 			one_round(i, users[k], true);
 		if (file)
 			reclaim(users[k]);
+		for (int i = 0; i < 4 && oom; i++)
+			run_out(users[k], i);
 		fflush(stdout);
 	}
 	while (--now)
