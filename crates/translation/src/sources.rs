@@ -16,7 +16,9 @@
 //!
 //! `sources = "TEXT"` gives all constants one source. A description with a `base` gives the sources
 //! of what it says itself. A constant that a description leaves out has its default, which is an
-//! assumption too. A constant without a source, and a source without a constant, are refused.
+//! assumption, unless `[sources]` names the constant itself: the source of a whole part (`core`, or
+//! the one text for all) is that of what the part says, not of what it leaves out.
+//! A constant without a source, and a source without a constant, are refused.
 
 use serde::Serialize;
 use toml::{Table, Value};
@@ -103,6 +105,11 @@ fn fits(pattern: &[String], path: &[String]) -> Option<(usize, usize)> {
         let words = pattern.iter().filter(|step| *step != "*").count();
         (pattern.len(), words)
     })
+}
+
+/// Whether a pattern names a constant itself, not a part that it belongs to.
+fn names(pattern: &[String], path: &[String]) -> bool {
+    pattern.len() == path.len() && pattern.last() == path.last()
 }
 
 /// All constants of a description, in the order of [`ORDER`].
@@ -297,8 +304,10 @@ fn match_all<'a>(
     let mut used = Vec::new();
     let mut constants = Vec::new();
     for (path, value) in leaves(table) {
+        let left_out = filled.contains(&path);
         let fitting = patterns
             .iter()
+            .filter(|(pattern, _)| !left_out || names(pattern, &path))
             .filter_map(|entry| Some((fits(&entry.0, &path)?, entry)));
         let best = fitting.max_by_key(|&(how_well, _)| how_well);
         let source = match best {
@@ -306,7 +315,7 @@ fn match_all<'a>(
                 used.push(pattern);
                 source.clone()
             }
-            None if filled.contains(&path) => Source::default_of(&path),
+            None if left_out => Source::default_of(&path),
             None => {
                 let name = name_of(&path);
                 return Err(format!(
@@ -463,9 +472,9 @@ mod tests {
             lines,
             [
                 ("fault_drops_page", "false", true),
+                // The source of a part is not that of what it leaves to the default.
                 ("core.rob", "1", false),
-                // A part's source is that of what it leaves to the default, too.
-                ("core.walkers", "1", false),
+                ("core.walkers", "1", true),
                 ("tlb[0].flushed_on_switch", "false", true),
                 ("tlb[0].replacement", "\"lru\"", false),
                 ("tlb[0].ways", "1", false),
