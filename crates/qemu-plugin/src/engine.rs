@@ -13,7 +13,7 @@ use translation::counters::Counters;
 use translation::metrics::{Metric, of_census};
 use translation::trace::{Header, Recorder};
 use translation::{
-    AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Report, Segment, Sink,
+    AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Op, Report, Segment, Sink,
 };
 
 /// The sink, and what is needed to open it.
@@ -175,6 +175,17 @@ impl Sink for Engine {
     #[inline]
     fn instructions(&mut self, core: usize, count: u64) {
         forward!(self, sink => sink.instructions(core, count))
+    }
+    fn define(&mut self, block: u32, code: &[Op]) {
+        forward!(self, sink => sink.define(block, code))
+    }
+    #[inline]
+    fn execute(&mut self, core: usize, block: u32) {
+        forward!(self, sink => sink.execute(core, block))
+    }
+    #[inline]
+    fn at(&mut self, core: usize, instruction: u32) {
+        forward!(self, sink => sink.at(core, instruction))
     }
     #[inline]
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {

@@ -3,12 +3,13 @@
 //!
 //! The events are made up: on eight cores, two processes each of one cohort run blocks of code
 //! from 64 KB with jumps into 4 MB, and load and store in a hot 16 KB, a warm 1 MB and a cold 256 MB.
-//! The *busy* mix leaves the hot part seldom, as programs do; the *harsh* one often.
+//! The *busy* mix leaves the hot part seldom, as programs do; the *harsh* one often. Of *hits* every access
+//! hits the L1 TLB and the L1 cache, of *misses* nearly none does either.
 //! It prints figures and asserts nothing about them.
 
 use std::time::Duration;
 use translation::{
-    AccessKind, Context, Identity, Machine, Model, Sink, SparseMemory,
+    AccessKind, Context, Identity, Machine, Model, Op, Sink, SparseMemory,
     trace::{Header, Reader, Recorder, replay},
 };
 
@@ -33,7 +34,13 @@ struct Mix {
     cold: u64,
 }
 
-const MIXES: [Mix; 2] = [
+const MIXES: [Mix; 4] = [
+    Mix {
+        name: "hits",
+        jumps: 0,
+        warm: 0,
+        cold: 0,
+    },
     Mix {
         name: "busy",
         jumps: 24,
@@ -45,6 +52,12 @@ const MIXES: [Mix; 2] = [
         jumps: 128,
         warm: 176,
         cold: 16,
+    },
+    Mix {
+        name: "misses",
+        jumps: 4096,
+        warm: 0,
+        cold: 4096,
     },
 ];
 const SPAN: u64 = 512 << 20;
@@ -69,11 +82,37 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
+/// Six instructions: every second one loads or stores, between them registers are computed.
+fn block() -> [Op; 6] {
+    let bit = |number: usize| 1 << (number % 16);
+    let compute = |number: usize| Op {
+        reads: bit(number) | bit(number + 3),
+        writes: bit(number) | 1 << 63,
+        ..Op::default()
+    };
+    let access = |number: usize, store: bool| Op {
+        address: bit(number),
+        reads: if store { bit(number + 1) } else { 0 },
+        writes: if store { 0 } else { bit(number + 5) },
+        loads: !store,
+        stores: store,
+    };
+    [
+        compute(0),
+        access(0, false),
+        compute(5),
+        access(1, false),
+        compute(6),
+        access(2, true),
+    ]
+}
+
 /// Gives the events to a sink; returns instructions and accesses.
 fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
     let mut state = 1;
     let (mut instructions, mut accesses) = (0, 0);
     let mut code = [0u64; CORES];
+    sink.define(0, &block());
     for (number, &root) in roots.iter().enumerate() {
         sink.set_identity(
             root,
@@ -103,7 +142,7 @@ fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
             (code[core] & !0xffff) | ((code[core] + 32 + (dice >> 40) % 64) & 0xfff0)
         };
         let at = code[core];
-        sink.instructions(core, 6);
+        sink.execute(core, 0);
         sink.access(core, AccessKind::Fetch, at, Some(frames + at), 24);
         for load in 0..3u64 {
             let dice = random(&mut state);
@@ -120,6 +159,7 @@ fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
             } else {
                 AccessKind::Read
             };
+            sink.at(core, load as u32 * 2 + 1);
             sink.access(core, kind, at, Some(frames + at), 8);
         }
         instructions += 6;

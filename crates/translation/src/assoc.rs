@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A set-associative array of tags: the part that caches and page-walk caches have in common.
 
+use crate::prefetch::prefetch;
 use crate::replacement::{Policy, Replacement};
 
 /// Sets of an array that remembers the slot found last in each.
@@ -45,6 +46,18 @@ impl Assoc {
     #[inline(always)]
     pub fn set_of(&self, index: u64) -> usize {
         (index & self.set_mask) as usize
+    }
+
+    /// A set will be needed.
+    #[inline(always)]
+    pub fn prefetch(&self, set: usize) {
+        prefetch(&self.tags, set * self.ways, self.ways);
+        self.replacement.prefetch(set);
+    }
+
+    /// The first slot of a set, and how many it has.
+    pub fn slots(&self, set: usize) -> (usize, usize) {
+        (set * self.ways, self.ways)
     }
 
     /// The slot that holds the tag, its age untouched.

@@ -9,7 +9,8 @@
 use crate::assoc::Assoc;
 use crate::counters::Counters;
 use crate::dram::{Dram, Geometry};
-use crate::mshr::Mshrs;
+use crate::pool::Pool;
+use crate::prefetch::prefetch;
 use crate::replacement::Policy;
 
 /// Bits of a line's state.
@@ -111,6 +112,15 @@ impl Cache {
         self.lines.hit(set, line)
     }
 
+    #[inline(always)]
+    fn prefetch(&self, line: u64) -> (usize, usize) {
+        let set = self.lines.set_of(line);
+        self.lines.prefetch(set);
+        let (first, ways) = self.lines.slots(set);
+        prefetch(&self.state, first, ways);
+        (first, ways)
+    }
+
     fn find(&self, line: u64) -> Option<usize> {
         self.lines.find(self.lines.set_of(line), line)
     }
@@ -164,7 +174,7 @@ struct Private {
 pub struct Hierarchy {
     private: Vec<Private>,
     last: Option<Cache>,
-    last_mshrs: Mshrs,
+    last_mshrs: Pool,
     /// For each slot of the last level, the cores that may have the line.
     sharers: Vec<u64>,
     memory: Dram,
@@ -183,7 +193,7 @@ impl Hierarchy {
         Self {
             private: vec![private; cores],
             last: shapes.last.as_ref().map(Cache::new),
-            last_mshrs: Mshrs::new(shapes.last_mshrs, shapes.memory.longest()),
+            last_mshrs: Pool::new(shapes.last_mshrs, shapes.memory.longest()),
             sharers: vec![0; shapes.last.map_or(0, |shape| shape.lines)],
             memory: Dram::new(shapes.memory),
             line_shift: shapes.line_shift,
@@ -202,6 +212,18 @@ impl Hierarchy {
     #[inline(always)]
     pub fn line_shift(&self) -> u32 {
         self.line_shift
+    }
+
+    /// The sets of the larger caches in which a line may be will be needed.
+    #[inline(always)]
+    pub fn prefetch(&self, core: usize, line: u64) {
+        if let Some(cache) = &self.private[core].l2 {
+            cache.prefetch(line);
+        }
+        if let Some(cache) = &self.last {
+            let (first, ways) = cache.prefetch(line);
+            prefetch(&self.sharers, first, ways);
+        }
     }
 
     /// An access to a line, if the L1 (0: L1I, 1: L1D) settles it: whether it did. A miss counts
@@ -370,11 +392,12 @@ impl Hierarchy {
             self.sharers[slot] |= me;
             return (time, write || others == 0);
         }
-        time += self.last_mshrs.wait(now + time);
+        let mshr = self.last_mshrs.claim(now + time);
+        time = mshr.at - now;
         time += self
             .memory
             .access(line, now + time, false, &mut counters.memory);
-        self.last_mshrs.take(now + time);
+        self.last_mshrs.take(mshr, now + time, line);
         let (slot, old) = cache.fill(line, mark);
         let had = std::mem::replace(&mut self.sharers[slot], me);
         if let Some((victim, state)) = old {

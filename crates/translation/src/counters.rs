@@ -140,6 +140,8 @@ counters! {
         dtlb_stall: u64,
         /// Ticks it waited for the line of a load, or for an MSHR.
         dcache_stall: u64,
+        /// Ticks it waited for results that instructions need of each other, beyond that.
+        dependence_stall: u64,
         /// Page faults.
         faults: FaultCounters,
         /// Changes of the address space or of its tag.

@@ -39,6 +39,11 @@ pub struct CorePart {
     pub rob: u64,
     /// Page walkers: the number of walks that can be under way at once. The default is 1.
     pub walkers: usize,
+    /// Instructions between fetch and issue: so far do fetches run ahead. The default is a quarter of
+    /// the reorder buffer.
+    pub fetch_ahead: u64,
+    /// Entries of the store buffer. The default is a fifth of the reorder buffer, one at least.
+    pub stores: usize,
 }
 
 /// Which accesses a TLB array serves.
@@ -206,6 +211,9 @@ pub struct MemoryPart {
     pub rp: u64,
     /// Clocks that a line's data takes on the bus.
     pub burst: u64,
+    /// Nanoseconds between two refreshes, each of which closes all rows. The default, 0, leaves
+    /// them out.
+    pub refresh_ns: u64,
 }
 
 /// A machine's description, checked.
@@ -400,6 +408,12 @@ impl Model {
         if !(1..=64).contains(&self.core.walkers) {
             return Err("core.walkers must be 1 to 64".to_owned());
         }
+        if self.core.fetch_ahead > 4096 {
+            return Err("core.fetch_ahead must be at most 4096".to_owned());
+        }
+        if !(1..=1024).contains(&self.core.stores) {
+            return Err("core.stores must be 1 to 1024".to_owned());
+        }
         self.check_tlbs()?;
         if let Some(cache) = &self.walk_cache {
             entries("walk_cache", cache.entries)?;
@@ -442,6 +456,9 @@ impl Model {
             return Err(format!(
                 "memory.channels, ranks and banks must make at most {BANKS_MAX} banks"
             ));
+        }
+        if memory.refresh_ns > 1_000_000_000 {
+            return Err("memory.refresh_ns must be at most a second".to_owned());
         }
         for (what, time) in self.times() {
             if time > TIME_MAX {

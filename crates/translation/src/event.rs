@@ -5,6 +5,7 @@
 //! that come millions of times per second, [`Sink::instructions`] and [`Sink::access`], are plain
 //! calls; nothing is allocated for them.
 
+use crate::code::Op;
 use serde::{Deserialize, Serialize};
 
 /// The purpose of an access. Fetches use the instruction side of TLBs and caches.
@@ -160,6 +161,19 @@ pub trait Sink {
     /// `count` instructions were executed on `core`. Call it before the accesses of these
     /// instructions or after, but always the same way; a basic block at once is what it is for.
     fn instructions(&mut self, core: usize, count: u64);
+
+    /// Gives a block of code a number, until that is given to another. Numbers should begin at 0: a
+    /// sink keeps a table as long as the largest.
+    fn define(&mut self, block: u32, code: &[Op]);
+
+    /// `core` executes a block of code that was defined; a number that was not is a bug of the
+    /// caller and panics. This counts its instructions, in place of [`Sink::instructions`]. Its
+    /// fetch comes next, then its accesses.
+    fn execute(&mut self, core: usize, block: u32);
+
+    /// The loads and stores that follow, up to the next of these three calls, are made by this
+    /// instruction of the block (from 0); a fetch does not come between. Without this call their addresses depend on nothing.
+    fn at(&mut self, core: usize, instruction: u32);
 
     /// An access that *succeeded* in the guest: `size` bytes from `vaddr`, and, if the source
     /// knows, the physical address of the first of them. A translation of the model that disagrees

@@ -30,6 +30,7 @@
 pub(crate) mod assoc;
 pub(crate) mod cache;
 pub mod census;
+pub mod code;
 pub mod counters;
 pub mod description;
 pub(crate) mod dram;
@@ -41,7 +42,8 @@ pub(crate) mod hash;
 pub mod machine;
 pub mod memory;
 pub mod metrics;
-mod mshr;
+mod pool;
+mod prefetch;
 pub mod replacement;
 pub mod report;
 pub(crate) mod requests;
@@ -58,6 +60,7 @@ pub mod guide {}
 #[cfg(test)]
 mod tests;
 
+pub use code::Op;
 pub use counters::Counters;
 pub use description::Model;
 pub use error::ModelError;

@@ -40,6 +40,11 @@ impl Counters {
             Metric::new("icache-stall-cycles", cycles(self.icache_stall), "cycles"),
             Metric::new("dtlb-stall-cycles", cycles(self.dtlb_stall), "cycles"),
             Metric::new("dcache-stall-cycles", cycles(self.dcache_stall), "cycles"),
+            Metric::new(
+                "dependence-stall-cycles",
+                cycles(self.dependence_stall),
+                "cycles",
+            ),
         ];
         let counted = |sides: &[[TlbCounters; SIZES_MAX]; 2]| {
             *sides != [[TlbCounters::default(); SIZES_MAX]; 2]

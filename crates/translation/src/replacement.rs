@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Replacement: which way of a set goes when a new entry needs room.
 
+use crate::prefetch::prefetch;
 use serde::Deserialize;
 
 /// The replacement policies a description may name.
@@ -46,6 +47,12 @@ impl Replacement {
                 0
             },
         }
+    }
+
+    /// The state of a set will be needed.
+    #[inline(always)]
+    pub fn prefetch(&self, set: usize) {
+        prefetch(&self.stamps, set * self.ways, self.ways);
     }
 
     /// The slot was used.

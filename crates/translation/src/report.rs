@@ -115,6 +115,8 @@ pub struct Summary {
     pub dtlb_stall_cycles: u64,
     /// Stall cycles: lines of loads, and MSHRs.
     pub dcache_stall_cycles: u64,
+    /// Stall cycles: results that instructions need of each other.
+    pub dependence_stall_cycles: u64,
     /// Page faults.
     pub faults: u64,
     /// Page faults, in detail; its `ticks` are ticks.
@@ -323,6 +325,7 @@ impl<M: GuestMemory> Machine<M> {
             icache_stall_cycles: cycles(counters.icache_stall),
             dtlb_stall_cycles: cycles(counters.dtlb_stall),
             dcache_stall_cycles: cycles(counters.dcache_stall),
+            dependence_stall_cycles: cycles(counters.dependence_stall),
             faults: counters.faults.by_kind.iter().sum(),
             fault_details: counters.faults,
             fault_cycles: cycles(counters.faults.ticks),

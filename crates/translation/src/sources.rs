@@ -17,7 +17,8 @@
 //! `sources = "TEXT"` gives all constants one source. A description with a `base` gives the sources
 //! of what it says itself. A constant that a description leaves out has its default, which is an
 //! assumption, unless `[sources]` names the constant itself: the source of a whole part (`core`, or
-//! the one text for all) is that of what the part says, not of what it leaves out.
+//! the one text for all) is that of what the part says, not of what it leaves out. Defaults that
+//! follow from another constant (`core.fetch_ahead`, `core.stores`) do so where that one is given.
 //! A constant without a source, and a source without a constant, are refused.
 
 use serde::Serialize;
@@ -173,9 +174,17 @@ fn fill(table: &mut Table, arrays: bool) -> Vec<Path> {
     set(table, &["fault_drops_page"], Value::Boolean(false));
     if let Some(Value::Table(core)) = table.get_mut("core") {
         set(core, &["core", "walkers"], Value::Integer(1));
+        if let Some(&Value::Integer(rob)) = core.get("rob") {
+            set(core, &["core", "fetch_ahead"], Value::Integer(rob / 4));
+            let stores = Value::Integer((rob / 5).max(1));
+            set(core, &["core", "stores"], stores);
+        }
     }
     if let Some(Value::Table(cache)) = table.get_mut("walk_cache") {
         set(cache, &["walk_cache", "replacement"], lru());
+    }
+    if let Some(Value::Table(memory)) = table.get_mut("memory") {
+        set(memory, &["memory", "refresh_ns"], Value::Integer(0));
     }
     if let Some(Value::Table(caches)) = table.get_mut("cache") {
         for name in ["l1i", "l1d", "l2", "last"] {
@@ -473,7 +482,9 @@ mod tests {
             [
                 ("fault_drops_page", "false", true),
                 // The source of a part is not that of what it leaves to the default.
+                ("core.fetch_ahead", "0", true),
                 ("core.rob", "1", false),
+                ("core.stores", "1", true),
                 ("core.walkers", "1", true),
                 ("tlb[0].flushed_on_switch", "false", true),
                 ("tlb[0].replacement", "\"lru\"", false),

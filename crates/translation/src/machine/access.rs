@@ -88,7 +88,10 @@ impl<M: GuestMemory> Machine<M> {
                         .caches
                         .hit_l1(core, side, line, write, &mut this.counters)
                     {
+                        this.clock.begin(kind, vaddr);
                         self.miss_line(core, kind, found, 0);
+                    } else if kind == AccessKind::Read && this.clock.unsettled() {
+                        this.clock.hit(vaddr, line);
                     }
                     return Ok(found);
                 }
@@ -120,6 +123,8 @@ impl<M: GuestMemory> Machine<M> {
             };
             // What follows in the page needs no translation of its own.
             if let Ok(first) = translated {
+                // A hit has not told the clock that it begins.
+                self.cores[core].clock.begin(kind, vaddr);
                 let mut next = (vaddr & !(line - 1)).wrapping_add(line);
                 while next <= end && next > vaddr {
                     let there = first.wrapping_add(next - vaddr);
@@ -148,6 +153,8 @@ impl<M: GuestMemory> Machine<M> {
         if self.caches.hit_l1(core, side, line, write, counters) {
             if translation > 0 {
                 self.spend(core, kind, translation, 0);
+            } else if kind == AccessKind::Read && self.cores[core].clock.unsettled() {
+                self.cores[core].clock.hit_line(line);
             }
         } else {
             self.miss_line(core, kind, paddr, translation);
@@ -164,11 +171,17 @@ impl<M: GuestMemory> Machine<M> {
         };
         let line = self.caches.line(paddr);
         let this = &mut self.cores[core];
-        let now = this.clock.now + translation;
+        let (mshr, wait) = this.clock.claim(kind, translation);
+        let now = this.clock.start() + translation + wait;
         let time = self
             .caches
             .access(core, request, line, now, &mut this.counters);
-        self.spend(core, kind, translation, time);
+        if time > 0 {
+            this.clock.take(kind, mshr, time, line);
+        }
+        // A write that only makes the line its own takes no time, and waits for nothing.
+        let cache = if time > 0 { wait + time } else { 0 };
+        self.spend(core, kind, translation, cache);
         if !self.mechanisms.is_empty() {
             self.bring_lines(core, kind, line, now);
         }
@@ -214,6 +227,10 @@ impl<M: GuestMemory> Machine<M> {
     ) -> Result<u64, Fault> {
         if self.check {
             self.check_access(core, kind, vaddr, paddr, certain);
+        }
+        self.cores[core].clock.begin(kind, vaddr);
+        if let Some(paddr) = paddr {
+            self.caches.prefetch(core, self.caches.line(paddr));
         }
         if !self.cores[core].context.paging {
             let paddr = paddr.unwrap_or(vaddr);
@@ -301,7 +318,7 @@ impl<M: GuestMemory> Machine<M> {
             vaddr,
             dacr: this.context.dacr,
             certain,
-            now: this.clock.now,
+            now: this.clock.start(),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine from its description.
 
-use super::{Core, Fixed, Machine, Region};
+use super::{Core, Fixed, Machine, NO_BLOCK, Region};
 use crate::assoc::Assoc;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
@@ -13,7 +13,7 @@ use crate::event::Context;
 use crate::hash::QuickMap;
 use crate::memory::GuestMemory;
 use crate::requests::Requests;
-use crate::time::Clock;
+use crate::time::{self, Clock};
 use crate::tlb::mechanism::Mechanism;
 use crate::tlb::{Array, Tlb};
 use std::array::from_fn;
@@ -46,6 +46,7 @@ impl<M: GuestMemory> Machine<M> {
             format,
             mechanisms,
             memory,
+            code: Vec::new(),
             time: 0,
             spaces: Vec::new(),
             by_root: QuickMap::default(),
@@ -100,6 +101,14 @@ fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
         ticks_per_cycle: model.core.issue_width,
         tag: model.tag,
         fault_drops_page: model.fault_drops_page,
+        walk_hit: {
+            let caches = &model.cache;
+            let entered = match caches.walker_enters {
+                WalkEntry::L1d => Some(&caches.l1d),
+                WalkEntry::L2 => caches.l2.as_ref().or(caches.last.as_ref()),
+            };
+            entered.map_or(0, |cache| ticks(model, cache.cycles))
+        },
         tlb_time,
         flushed_on_switch,
         walk_cache: model
@@ -165,7 +174,16 @@ fn core(model: &Model) -> Core {
         l1: [tlb(0, 0), tlb(0, 1)],
         behind: behind.collect(),
         walk_cache,
-        clock: Clock::new(model.core.rob, mshrs, model.core.walkers),
+        clock: Clock::new(time::Shape {
+            cycle: model.core.issue_width,
+            rob: model.core.rob,
+            fetch_ahead: model.core.fetch_ahead,
+            stores: model.core.stores,
+            mshrs: [model.cache.l1i.mshrs, mshrs],
+            walkers: model.core.walkers,
+            l1_hit: ticks(model, model.cache.l1d.cycles),
+        }),
+        block: NO_BLOCK,
         counters: Counters::default(),
         given: Counters::default(),
         idle: 0,
@@ -197,12 +215,14 @@ fn shapes(model: &Model) -> Shapes {
         walk_in_l1d: model.cache.walker_enters == WalkEntry::L1d,
         snoop: ticks(model, model.cache.snoop_cycles),
         memory: Geometry {
+            channels: memory.channels,
             banks: memory.channels * memory.ranks * memory.banks,
             row_lines: (memory.row_kb * 1024 / model.cache.line_bytes).max(1),
             hit: clocks(memory.cas),
             closed: clocks(memory.rcd + memory.cas),
             conflict: clocks(memory.rp + memory.rcd + memory.cas),
             burst: clocks(memory.burst),
+            refresh: ticks(model, memory.refresh_ns * model.core.clock_mhz) / 1000,
         },
     }
 }

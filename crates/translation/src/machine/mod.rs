@@ -14,6 +14,7 @@ pub use build::CORES_MAX;
 
 use crate::assoc::Assoc;
 use crate::cache::Hierarchy;
+use crate::code::Op;
 use crate::counters::{Counters, Tally};
 use crate::description::{Model, Tag, WalkCacheTag};
 use crate::entry::TLB_LEVELS_MAX;
@@ -26,6 +27,9 @@ use crate::time::Clock;
 use crate::tlb::Tlb;
 use crate::tlb::mechanism::Mechanism;
 use std::collections::HashMap;
+
+/// The number of no block of code.
+const NO_BLOCK: usize = usize::MAX;
 
 /// An access whose physical address the page tables do not explain.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +83,8 @@ struct Core {
     behind: Vec<Vec<Tlb>>,
     walk_cache: Vec<Assoc>,
     clock: Clock,
+    /// The block of code that it executes, or [`NO_BLOCK`].
+    block: usize,
     counters: Counters,
     /// The counters when they were last given to a process.
     given: Counters,
@@ -97,6 +103,8 @@ struct Fixed {
     ticks_per_cycle: u64,
     tag: Tag,
     fault_drops_page: bool,
+    /// The time of a walker's read that hits where it enters the caches.
+    walk_hit: u64,
     /// By level and side.
     tlb_time: [[u64; 2]; TLB_LEVELS_MAX],
     flushed_on_switch: [[bool; 2]; TLB_LEVELS_MAX],
@@ -152,6 +160,8 @@ pub struct Machine<M> {
     format: Format,
     mechanisms: Vec<Box<dyn Mechanism>>,
     memory: M,
+    /// Blocks of code, by number.
+    code: Vec<Box<[Op]>>,
     /// The farthest that any core's clock has come.
     time: u64,
     spaces: Vec<Space>,
@@ -216,6 +226,7 @@ impl<M: GuestMemory> Machine<M> {
     /// an access whether it succeeds or not. Returns the physical address. It must not cross a page.
     pub fn attempt(&mut self, core: usize, kind: AccessKind, vaddr: u64) -> Result<u64, Fault> {
         self.enter(core);
+        self.finish_block(core);
         self.count(core, kind);
         self.touch::<false>(core, kind, vaddr, None)
     }
@@ -317,6 +328,16 @@ impl<M: GuestMemory> Machine<M> {
         if self.time.saturating_sub(core.clock.now) > self.fixed.idle_after {
             core.clock.drain();
             core.idle += core.clock.skip_to(self.time);
+        }
+    }
+
+    /// The block of code that a core executes is issued to its end.
+    #[inline(always)]
+    fn finish_block(&mut self, core: usize) {
+        let core = &mut self.cores[core];
+        if let Some(code) = self.code.get(core.block) {
+            core.clock.execute(code, code.len());
+            core.block = NO_BLOCK;
         }
     }
 
@@ -426,6 +447,7 @@ impl Core {
         counters.icache_stall = stalls.fetch_cache;
         counters.dtlb_stall = stalls.data_translation;
         counters.dcache_stall = stalls.data_cache;
+        counters.dependence_stall = stalls.dependence;
     }
 
     /// Whether rights allow the access.
@@ -452,15 +474,53 @@ impl<M: GuestMemory> Sink for Machine<M> {
     #[inline]
     fn instructions(&mut self, core: usize, count: u64) {
         self.enter(core);
+        self.finish_block(core);
         let core = &mut self.cores[core];
         core.counters.instructions += count;
         core.clock.advance(count);
+    }
+
+    fn define(&mut self, block: u32, code: &[Op]) {
+        let block = block as usize;
+        for core in 0..self.cores.len() {
+            if self.cores[core].block == block {
+                self.finish_block(core);
+            }
+        }
+        if self.code.len() <= block {
+            self.code.resize(block + 1, Box::default());
+        }
+        self.code[block] = code.into();
+    }
+
+    #[inline]
+    fn execute(&mut self, core: usize, block: u32) {
+        self.enter(core);
+        self.finish_block(core);
+        let core = &mut self.cores[core];
+        core.counters.instructions += self.code[block as usize].len() as u64;
+        core.block = block as usize;
+        core.clock.enter();
+    }
+
+    #[inline]
+    fn at(&mut self, core: usize, instruction: u32) {
+        let core = &mut self.cores[core];
+        if let Some(code) = self.code.get(core.block) {
+            core.clock.at(code, instruction as usize);
+        }
     }
 
     #[inline]
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
         self.enter(core);
         self.count(core, kind);
+        if kind == AccessKind::Write {
+            let core = &mut self.cores[core];
+            if let Some(code) = self.code.get(core.block) {
+                core.clock.stored(code, vaddr);
+            }
+        }
         let last = vaddr.wrapping_add(u64::from(size.max(1)) - 1);
         if (vaddr ^ last) >> self.caches.line_shift() == 0 {
             let _ = self.touch::<true>(core, kind, vaddr, paddr);
@@ -471,6 +531,7 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
         self.enter(core);
+        self.finish_block(core);
         let why = self.touch::<false>(core, kind, vaddr, None);
         let fixed_drops = self.fixed.fault_drops_page;
         let number = core;
@@ -495,6 +556,7 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn fault_done(&mut self, core: usize) {
         self.enter(core);
+        self.finish_block(core);
         let core = &mut self.cores[core];
         if core.faults == 1 {
             core.count_fault_handling();
@@ -504,6 +566,7 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn set_context(&mut self, core: usize, context: Context) {
         self.enter(core);
+        self.finish_block(core);
         self.change_context(core, context);
     }
 
@@ -525,11 +588,13 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn invalidate(&mut self, core: usize, what: Invalidation) {
         self.enter(core);
+        self.finish_block(core);
         self.invalidate_in(core, what);
     }
 
     fn mark(&mut self, core: usize, mark: Mark) {
         self.enter(core);
+        self.finish_block(core);
         let now = When::of(core, self.cores[core].clock.now, self.time);
         let counts = !self.region.marked || self.region.began.is_some();
         match mark {

@@ -30,6 +30,9 @@ impl<M: GuestMemory> Machine<M> {
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, there);
+        if let Some(last) = walk.steps().last() {
+            self.caches.prefetch(core, self.caches.line(last.paddr));
+        }
         let walked = self.walked(core, &walk, there);
         time += self.walk_time(core, kind, there, &walk, walked.read, time);
         let result = walk
@@ -112,7 +115,7 @@ impl<M: GuestMemory> Machine<M> {
                 extra: walked.extra,
             };
             let tag = this.tags[self.fixed.last_level];
-            let ready = this.clock.now + after + took;
+            let ready = this.clock.start() + after + took;
             let counts = &mut this.counters.mechanisms;
             self.mechanisms[number].fetched(core, &entry, tag, ready, counts);
         }
@@ -179,7 +182,7 @@ impl<M: GuestMemory> Machine<M> {
         beside: Option<u64>,
         after: u64,
     ) -> u64 {
-        let waiting = self.cores[core].clock.walker_wait(after);
+        let (walker, waiting) = self.cores[core].clock.walker(after);
         let mut time = waiting;
         let steps = walk.steps();
         // The last entry points to no further table, or to nothing.
@@ -235,16 +238,24 @@ impl<M: GuestMemory> Machine<M> {
         {
             *sum += lines;
         }
-        this.clock.walker_taken(after + time);
+        this.clock.walker_taken(walker, time - waiting, kind, vaddr);
         time
     }
 
     fn read_for_walk(&mut self, core: usize, paddr: u64, after: u64) -> u64 {
         let line = self.caches.line(paddr);
         let this = &mut self.cores[core];
-        let now = this.clock.now + after;
-        self.caches
-            .access(core, Request::Walk, line, now, &mut this.counters)
+        let now = this.clock.start() + after;
+        let time = self
+            .caches
+            .access(core, Request::Walk, line, now, &mut this.counters);
+        if time <= self.fixed.walk_hit {
+            return time;
+        }
+        // It misses where it enters, as a load would.
+        let (mshr, wait) = this.clock.claim(AccessKind::Read, after);
+        this.clock.take(AccessKind::Read, mshr, time, line);
+        wait + time
     }
 
     fn walk_key(&self, core: usize, tag: WalkCacheTag, vaddr: u64, step: &Step) -> (u64, u64) {

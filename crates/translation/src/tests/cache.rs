@@ -7,11 +7,13 @@ use crate::dram::Geometry;
 use crate::replacement::Policy;
 
 const MEMORY: Geometry = Geometry {
+    channels: 1,
     banks: 1,
     row_lines: 1 << 40,
     hit: 100,
     closed: 100,
     conflict: 100,
+    refresh: 0,
     burst: 0,
 };
 
@@ -534,6 +536,7 @@ fn cores_compete_for_the_mshrs_of_the_shared_cache() {
     let shapes = Shapes {
         last_mshrs: 2,
         memory: Geometry {
+            channels: 1,
             banks: 64,
             ..MEMORY
         },

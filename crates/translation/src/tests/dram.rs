@@ -4,11 +4,13 @@ use crate::counters::MemoryCounters;
 use crate::dram::{Dram, Geometry};
 
 const G: Geometry = Geometry {
+    channels: 4,
     banks: 4,
     row_lines: 8,
     hit: 10,
     closed: 24,
     conflict: 38,
+    refresh: 0,
     burst: 4,
 };
 
@@ -41,9 +43,46 @@ fn a_busy_bank_is_waited_for() {
 }
 
 #[test]
+fn banks_of_a_channel_share_its_bus() {
+    let mut dram = Dram::new(Geometry { channels: 1, ..G });
+    let mut counters = MemoryCounters::default();
+    let mut access = |line, now| dram.access(line, now, false, &mut counters);
+    assert_eq!(access(0, 100), 24 + 4);
+    // The next bank is as soon ready, the bus 4 ticks later, and 8 for the third.
+    assert_eq!(access(1, 100), 24 + 4 + 4);
+    assert_eq!(access(2, 100), 24 + 8 + 4);
+    // One that asks later but is at the bus before them (another clock) does not wait for them: 4
+    // ticks are enough, 3 are not.
+    assert_eq!(access(3, 96), 24 + 4);
+    let mut dram = Dram::new(Geometry { channels: 1, ..G });
+    let mut access = |line, now| dram.access(line, now, false, &mut counters);
+    assert_eq!(access(0, 100), 24 + 4);
+    assert_eq!(access(3, 97), 24 + 4 + 7);
+}
+
+#[test]
+fn a_refresh_closes_the_rows() {
+    let mut dram = Dram::new(Geometry { refresh: 1000, ..G });
+    let mut counters = MemoryCounters::default();
+    let mut access = |line, now| dram.access(line, now, false, &mut counters);
+    assert_eq!(access(0, 500), 24 + 4);
+    assert_eq!(access(4, 900), 10 + 4);
+    assert_eq!(access(4, 1000), 24 + 4);
+    assert_eq!(access(32, 3000), 24 + 4);
+}
+
+#[test]
 fn random_accesses_agree_with_a_table_of_rows() {
-    const STEPS: u64 = 2_000_000;
-    let mut dram = Dram::new(G);
+    for channels in [1, 2, 4] {
+        agree_with_a_table_of_rows(channels);
+    }
+}
+
+fn agree_with_a_table_of_rows(channels: u64) {
+    const STEPS: u64 = 1_000_000;
+    let mut dram = Dram::new(Geometry { channels, ..G });
+    // The last transfers of each channel.
+    let mut buses = vec![[0u64; 64]; channels as usize];
     let mut counters = MemoryCounters::default();
     let mut open: [Option<u64>; 4] = [None; 4];
     let mut busy = [0u64; 4];
@@ -60,11 +99,17 @@ fn random_accesses_agree_with_a_table_of_rows() {
             None => 24,
         };
         let wait = busy[bank].saturating_sub(now);
-        assert!(wait <= 4 * 42 || time > 0);
         let wait = if wait > 4 * 42 { 0 } else { wait };
+        let mut begin = now + wait + time;
+        let bus = &mut buses[(line % channels) as usize];
+        while let Some(other) = bus.iter().find(|other| begin.abs_diff(**other) < 4) {
+            begin = other + 4;
+        }
+        bus.rotate_left(1);
+        bus[63] = begin;
         assert_eq!(
             dram.access(line, now, dice.below(2) == 0, &mut counters),
-            wait + time + 4
+            begin + 4 - now
         );
         open[bank] = Some(row);
         busy[bank] = now + wait + time;

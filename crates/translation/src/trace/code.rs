@@ -13,6 +13,7 @@
 //! ```
 
 use super::TraceError;
+use crate::code::Op;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Privilege, Segment};
 
 /// First bytes of the events that are neither access nor a few instructions.
@@ -41,7 +42,19 @@ pub mod tag {
     pub const MARK: u8 = 10;
     /// 64 bits of guest memory: an address divided by eight, a value.
     pub const MEMORY: u8 = 11;
+    /// A block of code: its number, how many instructions, and each.
+    pub const DEFINE: u8 = 12;
+    /// A block of code is executed.
+    pub const EXECUTE: u8 = 13;
+    /// The instruction of the next access, where it is not the next that accesses memory so; the
+    /// number of instructions if it is none.
+    pub const AT: u8 = 14;
 }
+
+/// The largest number of a block of code.
+const BLOCKS_MAX: u32 = 1 << 24;
+/// Instructions of a block at most.
+const CODE_MAX: u64 = 1 << 16;
 
 /// Pages of a core of which writer and reader remember the physical page.
 const PAGES: usize = 1024;
@@ -54,6 +67,34 @@ pub struct State {
     pages: Vec<(u64, u64)>,
     /// The last word of memory that was given.
     pub word: u64,
+    /// Blocks of code, by number.
+    pub code: Vec<Box<[Op]>>,
+    /// By core.
+    pub place: Vec<Place>,
+}
+
+/// Where a core is in its block of code.
+#[derive(Clone, Copy, Default)]
+pub struct Place {
+    /// The number of the block, if it executes one.
+    pub block: Option<u32>,
+    /// The instruction and kind of its last access.
+    last: Option<(u32, AccessKind)>,
+}
+
+impl Place {
+    /// At the beginning of a block.
+    pub fn enter(block: u32) -> Self {
+        Self {
+            block: Some(block),
+            last: None,
+        }
+    }
+
+    /// An access was made.
+    pub fn accessed(&mut self, instruction: u32, kind: AccessKind) {
+        self.last = Some((instruction, kind));
+    }
 }
 
 impl State {
@@ -63,7 +104,41 @@ impl State {
             last: vec![[0; 3]; cores],
             pages: vec![(u64::MAX, 0); cores * PAGES],
             word: 0,
+            code: Vec::new(),
+            place: vec![Place::default(); cores],
         }
+    }
+
+    /// A number is given to a block of code. A core that is in the one before is so no more.
+    pub fn define(&mut self, block: u32, code: Box<[Op]>) {
+        let number = block as usize;
+        if self.code.len() <= number {
+            self.code.resize(number + 1, Box::default());
+        }
+        self.code[number] = code;
+        for place in &mut self.place {
+            if place.block == Some(block) {
+                *place = Place::default();
+            }
+        }
+    }
+
+    /// The instruction that an access of this kind most likely is of: the next of its block that
+    /// loads or stores, or the same if it does both. The number of instructions if there is none.
+    pub fn expected(&self, core: usize, block: u32, kind: AccessKind) -> u32 {
+        let code = self.code.get(block as usize).map_or(&[][..], |code| code);
+        let fits = |op: &Op| match kind {
+            AccessKind::Write => op.stores,
+            _ => op.loads,
+        };
+        let first = match self.place[core].last {
+            None => 0,
+            // What was loaded is changed and stored.
+            Some((last, AccessKind::Read)) if kind == AccessKind::Write => last as usize,
+            Some((last, _)) => last as usize + 1,
+        };
+        let next = code.iter().skip(first).position(fits);
+        next.map_or(code.len(), |next| first + next) as u32
     }
 
     fn page(&mut self, core: usize, vaddr: u64) -> &mut (u64, u64) {
@@ -156,6 +231,24 @@ pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
     out.extend([tag::INVALIDATE, code]);
     put(out, first);
     put(out, second);
+}
+
+/// Appends a block of code.
+pub fn put_code(out: &mut Vec<u8>, block: u32, code: &[Op]) {
+    out.push(tag::DEFINE);
+    put(out, block.into());
+    put(out, code.len() as u64);
+    for op in code {
+        let sets = [op.address, op.reads, op.writes];
+        let mut head = u8::from(op.loads) | u8::from(op.stores) << 1;
+        for (number, &set) in sets.iter().enumerate() {
+            head |= u8::from(set != 0) << (2 + number);
+        }
+        out.push(head);
+        for set in sets.into_iter().filter(|&set| set != 0) {
+            put(out, set);
+        }
+    }
 }
 
 /// Appends a mark.
@@ -360,6 +453,34 @@ impl<'a> Block<'a> {
             5 => Invalidation::All,
             _ => return Err(self.damaged("an invalidation is unknown")),
         })
+    }
+
+    /// The rest of a block of code.
+    pub fn code(&mut self) -> Result<(u32, Box<[Op]>), TraceError> {
+        let block = self.small()?;
+        let count: u64 = self.number()?;
+        if block > BLOCKS_MAX || count > CODE_MAX {
+            return Err(self.damaged("a block of code is too large"));
+        }
+        let mut code = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let head = self.byte()?;
+            if head >= 1 << 5 {
+                return Err(self.damaged("an instruction is of no known form"));
+            }
+            let mut set = |bit: u8| match head >> bit & 1 {
+                1 => self.number(),
+                _ => Ok(0),
+            };
+            code.push(Op {
+                address: set(2)?,
+                reads: set(3)?,
+                writes: set(4)?,
+                loads: head & 1 != 0,
+                stores: head & 2 != 0,
+            });
+        }
+        Ok((block, code.into()))
     }
 
     /// The rest of a mark.

@@ -97,7 +97,7 @@ impl<R: Read> Frames<R> {
         let mut version = [0; 2];
         self.fill(&mut version, WHAT)?;
         let found = u16::from_le_bytes(version);
-        if found != VERSION {
+        if !(1..=VERSION).contains(&found) {
             return Err(TraceError::Version { found });
         }
         let damaged = |what| TraceError::Damaged { at: 0, what };

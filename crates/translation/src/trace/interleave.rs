@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Cores mixed finely: QEMU's vCPUs take turns of many thousand instructions, so a trace has a long
 //! run of one core after that of another. This gives a trace to a machine in turns of at most a
-//! quantum of instructions.
+//! quantum of instructions; a block of code is never cut, so one that is longer than the quantum is a
+//! turn by itself.
 //!
 //! Events are queued by core and keep their order on it. When enough are queued, or at an event that
 //! is no core's own (a process is named, a region begins), the cores take turns until all queues are
@@ -11,6 +12,7 @@
 //! `stale` and `unexplained`.
 
 use super::{Reader, TraceError};
+use crate::code::Op;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
 use crate::hash::QuickMap;
 use crate::machine::Machine;
@@ -24,6 +26,8 @@ const QUEUED_MAX: usize = 2_000_000;
 /// An event of a core.
 enum Event {
     Instructions(u64),
+    Execute(u32),
+    At(u32),
     Access(AccessKind, u64, Option<u64>, u32),
     Fault(AccessKind, u64),
     FaultDone,
@@ -43,6 +47,8 @@ struct Interleaved<'a> {
     core: usize,
     /// Words of memory by address.
     words: QuickMap<u64, u64>,
+    /// Instructions of each block of code; 0 for those that are not defined.
+    blocks: Vec<u64>,
 }
 
 impl Interleaved<'_> {
@@ -87,6 +93,16 @@ impl Interleaved<'_> {
                     left -= count;
                     self.machine.instructions(core, count);
                 }
+                Event::Execute(block) => {
+                    let count = self.blocks[block as usize];
+                    if count > left && left < self.quantum {
+                        self.queues[core].push_front(Event::Execute(block));
+                        return;
+                    }
+                    left = left.saturating_sub(count);
+                    self.machine.execute(core, block);
+                }
+                Event::At(instruction) => self.machine.at(core, instruction),
                 Event::Access(kind, vaddr, paddr, size) => {
                     self.machine.access(core, kind, vaddr, paddr, size);
                 }
@@ -104,6 +120,27 @@ impl Interleaved<'_> {
 impl Sink for Interleaved<'_> {
     fn instructions(&mut self, core: usize, count: u64) {
         self.push(core, Event::Instructions(count));
+    }
+
+    fn define(&mut self, block: u32, code: &[Op]) {
+        let number = block as usize;
+        if self.blocks.len() <= number {
+            self.blocks.resize(number + 1, 0);
+        }
+        // What had the number before may be queued.
+        if self.blocks[number] > 0 {
+            self.take_turns();
+        }
+        self.blocks[number] = code.len() as u64;
+        self.machine.define(block, code);
+    }
+
+    fn execute(&mut self, core: usize, block: u32) {
+        self.push(core, Event::Execute(block));
+    }
+
+    fn at(&mut self, core: usize, instruction: u32) {
+        self.push(core, Event::At(instruction));
     }
 
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
@@ -173,6 +210,7 @@ pub fn replay_interleaved<R: Read>(
         queued: 0,
         core: 0,
         words: QuickMap::default(),
+        blocks: Vec::new(),
         machine,
     };
     let accesses = reader.play(&mut mixed, |mixed, paddr, value| mixed.memory(paddr, value))?;

@@ -29,8 +29,12 @@ pub use recorder::Recorder;
 
 use std::io;
 
-/// The version of the form that is written, and the only one that is read.
-pub const VERSION: u16 = 1;
+/// The version of the form that is written. All from 1 on are read.
+///
+/// Version 2 has blocks of code with the registers of each instruction. In a trace of version 1 the
+/// instructions are only counted, so that in a replay nothing waits for anything's result: its times
+/// are those of a program without dependences, its counts are the same.
+pub const VERSION: u16 = 2;
 
 /// An error of a trace, or of writing one.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +46,9 @@ pub enum TraceError {
     #[error("this is not a trace of the translation model (it does not begin with COHORTTR)")]
     Foreign,
     /// It is a trace of another version.
-    #[error("the trace has version {found}, this program reads version {VERSION}: record it anew")]
+    #[error(
+        "the trace has version {found}, this program reads versions 1 to {VERSION}: record it anew"
+    )]
     Version {
         /// The version it has.
         found: u16,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reading a trace, and giving it to a machine.
 
-use super::code::{Block, State, tag};
+use super::code::{Block, Place, State, tag};
 use super::frame::Frames;
 use super::{Header, TraceError};
-use crate::event::Sink;
+use crate::event::{AccessKind, Sink};
 use crate::machine::Machine;
 use crate::memory::SparseMemory;
 use std::io::Read;
@@ -49,6 +49,7 @@ impl<R: Read> Reader<R> {
     ) -> Result<u64, TraceError> {
         let mut state = State::new(self.header.cores);
         let (mut events, mut accesses, mut core) = (0u64, 0u64, 0usize);
+        let mut told = None;
         loop {
             let at = self.frames.position();
             let mut raw = std::mem::take(&mut self.raw);
@@ -65,17 +66,45 @@ impl<R: Read> Reader<R> {
                 match first {
                     0x80.. => {
                         let (kind, vaddr, paddr, size) = block.access(&mut state, core, first)?;
+                        if let (Some(code), true) =
+                            (state.place[core].block, kind != AccessKind::Fetch)
+                        {
+                            let next = || state.expected(core, code, kind);
+                            let instruction = told.take().unwrap_or_else(next);
+                            state.place[core].accessed(instruction, kind);
+                            sink.at(core, instruction);
+                        }
                         sink.access(core, kind, vaddr, paddr, size);
                         accesses += 1;
                     }
-                    0x40.. => sink.instructions(core, u64::from(first & 0x3f) + 1),
+                    0x40.. => {
+                        state.place[core] = Place::default();
+                        sink.instructions(core, u64::from(first & 0x3f) + 1);
+                    }
                     tag::CORE => {
                         core = block.small()?;
                         if core >= self.header.cores {
                             return Err(block.damaged("there is no such core"));
                         }
                     }
-                    tag::INSTRUCTIONS => sink.instructions(core, block.number()?),
+                    tag::INSTRUCTIONS => {
+                        state.place[core] = Place::default();
+                        sink.instructions(core, block.number()?);
+                    }
+                    tag::DEFINE => {
+                        let (number, code) = block.code()?;
+                        sink.define(number, &code);
+                        state.define(number, code);
+                    }
+                    tag::EXECUTE => {
+                        let number: u32 = block.small()?;
+                        if state.code.get(number as usize).is_none() {
+                            return Err(block.damaged("a block of code was not given"));
+                        }
+                        state.place[core] = Place::enter(number);
+                        sink.execute(core, number);
+                    }
+                    tag::AT => told = Some(block.small()?),
                     tag::CONTEXT => sink.set_context(core, block.context()?),
                     tag::IDENTITY => {
                         let (root, identity) = block.identity()?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writing a trace.
 
-use super::code::{self, State, tag};
+use super::code::{self, Place, State, tag};
 use super::frame::{self, BLOCK};
 use super::{Header, TraceError};
+use crate::code::Op;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
 use crate::format::Format;
 use crate::memory::{GuestMemory, SparseMemory};
@@ -36,6 +37,10 @@ pub struct Recorder<M, W: Write> {
     raw: Vec<u8>,
     events: u64,
     core: usize,
+    /// By number: blocks of code that are not in the trace yet.
+    blocks: Vec<Option<Box<[Op]>>>,
+    /// By core: the instruction of the accesses that come.
+    at: Vec<u32>,
     contexts: Vec<Context>,
     segments: HashMap<u64, Vec<Segment>>,
     known: Vec<Known>,
@@ -66,6 +71,8 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
             raw: Vec::with_capacity(BLOCK + 4096),
             events: 0,
             core: 0,
+            blocks: Vec::new(),
+            at: vec![u32::MAX; header.cores],
             contexts: vec![Context::default(); header.cores],
             segments: HashMap::new(),
             known: vec![Known::default(); header.cores * KNOWN],
@@ -166,6 +173,14 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
         }
     }
 
+    /// Writes a block of code that was not yet.
+    fn write_code(&mut self, block: u32) {
+        if let Some(code) = self.blocks[block as usize].take() {
+            code::put_code(&mut self.raw, block, &code);
+            self.state.define(block, code);
+        }
+    }
+
     fn forget(&mut self) {
         self.age += 1;
     }
@@ -174,12 +189,44 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
 impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
     fn instructions(&mut self, core: usize, count: u64) {
         self.begin(core);
+        self.state.place[core] = Place::default();
         if (1..=64).contains(&count) {
             self.raw.push(0x40 | (count - 1) as u8);
         } else {
             self.raw.push(tag::INSTRUCTIONS);
             code::put(&mut self.raw, count);
         }
+    }
+
+    /// It is written when it is first executed.
+    fn define(&mut self, block: u32, code: &[Op]) {
+        let number = block as usize;
+        if self.blocks.len() <= number {
+            self.blocks.resize(number + 1, None);
+        }
+        self.blocks[number] = Some(code.into());
+        // But a core may still be in what had the number before.
+        let mut places = self.state.place.iter();
+        if places.any(|place| place.block == Some(block)) {
+            self.begin(self.core);
+            self.write_code(block);
+        }
+    }
+
+    fn execute(&mut self, core: usize, block: u32) {
+        self.begin(core);
+        if self.blocks[block as usize].is_some() {
+            self.write_code(block);
+            self.events += 1;
+        }
+        self.raw.push(tag::EXECUTE);
+        code::put(&mut self.raw, block.into());
+        self.state.place[core] = Place::enter(block);
+        self.at[core] = u32::MAX;
+    }
+
+    fn at(&mut self, core: usize, instruction: u32) {
+        self.at[core] = instruction;
     }
 
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
@@ -191,6 +238,16 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
             page += 0x1000;
         }
         self.begin(core);
+        if let (Some(block), true) = (self.state.place[core].block, kind != AccessKind::Fetch) {
+            let none = self.state.code[block as usize].len() as u32;
+            let instruction = self.at[core].min(none);
+            if instruction != self.state.expected(core, block, kind) {
+                self.raw.push(tag::AT);
+                code::put(&mut self.raw, instruction.into());
+                self.events += 1;
+            }
+            self.state.place[core].accessed(instruction, kind);
+        }
         code::put_access(
             &mut self.raw,
             &mut self.state,

@@ -425,6 +425,7 @@ fn the_largest_machine_that_a_description_may_ask_for_is_made() {
     for line in 0..64 {
         machine.access(0, AccessKind::Read, line << 14, Some(line << 14), 8);
     }
+    machine.instructions(0, 1_000);
     assert!(machine.counters(0).dcache_stall > 0);
 }
 

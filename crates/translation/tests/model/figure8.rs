@@ -15,7 +15,8 @@ const SHARED: u64 = 0x7000_0000;
 const OWN: u64 = 0x7100_0000;
 
 /// ASLR-HW, so that all checks are made in the L2 TLB, with the paper's own bits. An L1 TLB has one
-/// entry, so that what was not the last access goes to the L2.
+/// entry, so that what was not the last access goes to the L2. Fetches do not run ahead, so that their
+/// time is felt.
 fn model() -> Model {
     let tlb = |level: u32, side: &str, entries: u32, ways: &str, cycles: u32| {
         format!(
@@ -25,7 +26,7 @@ fn model() -> Model {
     };
     let text = format!(
         "name = \"figure8\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"babelfish-isca20\"\n{}{}{}\
-         [babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n",
+         [core]\nfetch_ahead = 0\n[babelfish]\nowned = [\"10=1\"]\nor_pc = [\"9=1\"]\n",
         tlb(1, "fetch", 1, "1", 1),
         tlb(1, "data", 1, "1", 1),
         tlb(2, "both", 1536, "12", 10),

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use translation::Fault;
 use translation::{
-    AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Model,
+    AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Model, Op,
     Segment, Sink,
 };
 
@@ -620,6 +620,9 @@ impl Naive {
 
 impl Sink for Naive {
     fn instructions(&mut self, _: usize, _: u64) {}
+    fn define(&mut self, _: u32, _: &[Op]) {}
+    fn execute(&mut self, _: usize, _: u32) {}
+    fn at(&mut self, _: usize, _: u32) {}
 
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, _: u32) {
         let _ = Naive::access(self, core, kind, vaddr, paddr);
@@ -751,6 +754,15 @@ struct Both {
 impl Sink for Both {
     fn instructions(&mut self, core: usize, count: u64) {
         self.machine.instructions(core, count);
+    }
+    fn define(&mut self, block: u32, code: &[Op]) {
+        self.machine.define(block, code);
+    }
+    fn execute(&mut self, core: usize, block: u32) {
+        self.machine.execute(core, block);
+    }
+    fn at(&mut self, core: usize, instruction: u32) {
+        self.machine.at(core, instruction);
     }
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32) {
         self.machine.access(core, kind, vaddr, paddr, size);

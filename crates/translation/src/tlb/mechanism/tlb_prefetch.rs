@@ -150,12 +150,18 @@ mod tests {
 
     #[test]
     fn an_entry_that_is_not_there_yet_is_waited_for() {
-        // Reads without an instruction between them find the walk still under way. The core runs
-        // nothing beside a read, so that the wait is not hidden.
+        // GIVEN lines that the L1D holds WHEN their pages are read without an instruction between
+        // them THEN the walk for the next is still under way. The core runs nothing beside a read, so
+        // that the wait is not hidden.
+        const PAGES: u64 = 7;
         let table = format!("[core]\nrob = 0\n{TABLE}");
         let mut soon = machine(&table);
         let mut late = machine(&table);
-        for page in 0..64 {
+        for page in (0..PAGES).chain(0..PAGES) {
+            if page == 0 {
+                soon.invalidate(0, Invalidation::All);
+                late.invalidate(0, Invalidation::All);
+            }
             soon.read(page);
             late.instructions(0, 100_000);
             late.read(page);

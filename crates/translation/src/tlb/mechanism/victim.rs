@@ -167,6 +167,10 @@ mod tests {
         assert_eq!(touch(&mut with, 0..=WAYS), (WAYS + 1, 0));
         assert_eq!(touch(&mut with, 0..=WAYS), (0, WAYS + 1));
         assert_eq!(with.counters(0).unexplained, 0);
+        // As soon as the time is felt.
+        for machine in [&mut with, &mut without] {
+            machine.instructions(0, 1000);
+        }
         assert!(with.now(0) < without.now(0));
     }
 
