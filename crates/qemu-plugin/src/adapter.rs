@@ -6,6 +6,7 @@
 //! lock. [`enter`] checks this and ends QEMU if there is a second thread.
 
 use crate::arch::list;
+use crate::arch::registers::Bytes;
 use crate::args::Args;
 use crate::block::{Block, Site};
 use crate::ffi;
@@ -131,6 +132,7 @@ unsafe extern "C" fn on_flush(_id: u64) {
         (*PLUGIN.blocks.get()).clear();
         (*PLUGIN.sites.get()).clear();
     }
+    session().flush();
 }
 
 unsafe extern "C" fn on_exit(_id: u64, _data: *mut c_void) {
@@ -145,20 +147,30 @@ unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
     // instruction to the next is boxed in PLUGIN.
     unsafe {
         let mut current: Option<*mut Block> = None;
+        let mut code: Vec<Bytes> = Vec::new();
         for index in 0..ffi::qemu_plugin_tb_n_insns(tb) {
             let insn = ffi::qemu_plugin_tb_get_insn(tb, index);
             let vaddr = ffi::qemu_plugin_insn_vaddr(insn);
             let size = ffi::qemu_plugin_insn_size(insn);
             let block = match current {
                 Some(block) if (*block).vaddr >> 12 == vaddr >> 12 => block,
-                _ => watch_fetch(insn, vaddr),
+                before => {
+                    if let Some(before) = before {
+                        (*before).code = session().code(&code);
+                    }
+                    code.clear();
+                    watch_fetch(insn, vaddr)
+                }
             };
             current = Some(block);
             (*block).instructions += 1;
             // Bytes of an instruction in the next page belong to that page's part.
             let left = 0x1000 - ((*block).vaddr as u32 & 0xfff);
             (*block).size = ((*block).size + size as u32).min(left);
-            watch_event(insn, vaddr, size);
+            let bytes = bytes(insn, vaddr, size);
+            let number = code.len();
+            code.push(bytes);
+            watch_event(insn, bytes);
             if !session().wants_accesses() {
                 continue;
             }
@@ -167,10 +179,24 @@ unsafe extern "C" fn on_translate(_id: u64, tb: *mut ffi::Tb) {
                 on_access,
                 ffi::NO_REGS,
                 ffi::MEM_RW,
-                std::ptr::null_mut(),
+                std::ptr::without_provenance_mut(number),
             );
         }
+        if let Some(block) = current {
+            (*block).code = session().code(&code);
+        }
     }
+}
+
+/// The bytes of an instruction.
+///
+/// # Safety
+/// `insn` is an instruction of the block that QEMU is translating.
+unsafe fn bytes(insn: *mut ffi::Insn, vaddr: u64, size: usize) -> Bytes {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the handle is valid; QEMU writes no more than the bytes' length.
+    let len = unsafe { ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len()) };
+    Bytes::new(vaddr, &bytes[..len.min(size)])
 }
 
 /// Begins a part of a block at this instruction, and has QEMU call [`on_fetch`] before it.
@@ -190,23 +216,20 @@ unsafe fn watch_fetch(insn: *mut ffi::Insn, vaddr: u64) -> *mut Block {
     }
 }
 
-/// Has QEMU call [`on_event`] before this instruction of `size` bytes, if there is a reason to
-/// watch it.
+/// Has QEMU call [`on_event`] before this instruction, if there is a reason to watch it.
 ///
 /// # Safety
 /// `insn` is an instruction of the block that QEMU is translating.
-unsafe fn watch_event(insn: *mut ffi::Insn, vaddr: u64, size: usize) {
-    let mut bytes = [0u8; 16];
-    // SAFETY: as above; QEMU writes no more than the bytes' length.
+unsafe fn watch_event(insn: *mut ffi::Insn, bytes: Bytes) {
+    let Some(what) = session().event(bytes.vaddr, bytes.get()) else {
+        return;
+    };
+    // SAFETY: as above.
     unsafe {
-        let len = ffi::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), bytes.len());
-        let Some(what) = session().event(vaddr, &bytes[..len.min(size)]) else {
-            return;
-        };
         let sites = &mut *PLUGIN.sites.get();
         sites.push(Box::new(Site {
             what,
-            next: vaddr.wrapping_add(size as u64),
+            next: bytes.vaddr.wrapping_add(bytes.size as u64),
         }));
         let site: *mut Site = &mut **sites.last_mut().expect("just pushed");
         ffi::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_event, ffi::READS_REGS, site.cast());
@@ -226,7 +249,7 @@ unsafe extern "C" fn on_event(_vcpu: c_uint, data: *mut c_void) {
     session().event_at(site);
 }
 
-unsafe extern "C" fn on_access(_vcpu: c_uint, info: u32, vaddr: u64, _data: *mut c_void) {
+unsafe extern "C" fn on_access(_vcpu: c_uint, info: u32, vaddr: u64, data: *mut c_void) {
     let session = session();
     if !session.active() {
         return;
@@ -243,5 +266,5 @@ unsafe extern "C" fn on_access(_vcpu: c_uint, info: u32, vaddr: u64, _data: *mut
             ffi::qemu_plugin_mem_is_store(info),
         )
     };
-    session.access(vaddr, paddr, size, store);
+    session.access(data.addr() as u32, vaddr, paddr, size, store);
 }

@@ -15,6 +15,10 @@ pub struct Block {
     pub size: u32,
     /// How many begin in this part.
     pub instructions: u32,
+    /// What each reads and writes. Empty if nobody wants to know.
+    pub code: Vec<translation::Op>,
+    /// The number by which the engine knows `code`, from when it is first executed.
+    pub number: Option<u32>,
     /// True if the address is in the kernel's half.
     pub kernel: bool,
     /// The number of the kernel function that it is part of, and whether it is the function's

@@ -73,6 +73,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether it wants to know what instructions read and write.
+    pub fn follows_registers(&self) -> bool {
+        self.model.is_some() || self.record.is_some()
+    }
+
     /// The model's counters; None without a model.
     pub fn report(&self) -> Option<Report> {
         match &self.sink {

@@ -8,6 +8,7 @@ mod tests;
 
 use crate::api::{CurrentCpu, Registers};
 use crate::arch::op::Op;
+use crate::arch::registers::Bytes;
 use crate::arch::{Arch, Cpu};
 use crate::args::Args;
 use crate::block::{Block, Event};
@@ -21,7 +22,7 @@ use crate::profile::Profiler;
 use crate::ram::Ram;
 use crate::regions::Regions;
 use anyhow::{Context as _, Result};
-use translation::{AccessKind, Privilege, Sink};
+use translation::{AccessKind, Op as Instruction, Privilege, Sink};
 
 pub struct Session {
     args: Args,
@@ -32,6 +33,8 @@ pub struct Session {
     cores: Cores,
     ram: Option<Ram>,
     engine: Engine,
+    /// The number of the next block that is executed.
+    blocks: u32,
     checker: Option<Checker>,
     profiler: Option<Profiler>,
     processes: Processes,
@@ -65,6 +68,7 @@ impl Session {
             cores: Cores::new(vcpus),
             ram: None,
             engine,
+            blocks: 0,
             checker: None,
             profiler,
             processes: Processes::default(),
@@ -123,9 +127,24 @@ impl Session {
             paddr: self.ram.and_then(|ram| ram.physical(host)),
             size: 0,
             instructions: 0,
+            code: Vec::new(),
+            number: None,
             kernel,
             space: u64::MAX,
         }
+    }
+
+    /// What the instructions of a part of a block read and write.
+    pub fn code(&self, instructions: &[Bytes]) -> Vec<Instruction> {
+        match self.engine.follows_registers() {
+            true => (self.arch.registers)(instructions),
+            false => Vec::new(),
+        }
+    }
+
+    /// QEMU has dropped all blocks: their numbers can be given again.
+    pub fn flush(&mut self) {
+        self.blocks = 0;
     }
 
     /// Why to watch an instruction; None if there is no reason.
@@ -169,7 +188,18 @@ impl Session {
             checker.access(context, AccessKind::Fetch, block.vaddr, block.paddr);
         }
         let engine = &mut self.engine;
-        engine.instructions(vcpu, u64::from(block.instructions));
+        match block.number {
+            Some(number) => engine.execute(vcpu, number),
+            None if block.code.is_empty() => {
+                engine.instructions(vcpu, u64::from(block.instructions));
+            }
+            None => {
+                engine.define(self.blocks, &block.code);
+                engine.execute(vcpu, self.blocks);
+                block.number = Some(self.blocks);
+                self.blocks += 1;
+            }
+        }
         if block.paddr.is_some() {
             engine.access(
                 vcpu,
@@ -194,9 +224,9 @@ impl Session {
         }
     }
 
-    /// Called after a load or store.
+    /// Called after a load or store by this instruction of the block's part that was executed last.
     #[inline(always)]
-    pub fn access(&mut self, vaddr: u64, paddr: u64, size: u32, store: bool) {
+    pub fn access(&mut self, number: u32, vaddr: u64, paddr: u64, size: u32, store: bool) {
         let vcpu = self.vcpu_now();
         let kind = if store {
             AccessKind::Write
@@ -206,6 +236,7 @@ impl Session {
         if let Some(checker) = &mut self.checker {
             checker.access(&self.cores[vcpu].mmu.context, kind, vaddr, Some(paddr));
         }
+        self.engine.at(vcpu, number);
         self.engine.access(vcpu, kind, vaddr, Some(paddr), size);
     }
 

@@ -32,6 +32,7 @@ pub static ARCH: Arch = Arch {
     // PAGE_OFFSET of a kernel with the usual 3:1 split.
     kernel: 0xc000_0000,
     decode: |bytes| WORDS.decode(bytes),
+    registers: super::registers::arm::decode,
 };
 
 /// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.

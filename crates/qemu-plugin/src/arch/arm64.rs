@@ -33,6 +33,7 @@ pub static ARCH: Arch = Arch {
     layout: VIRT,
     kernel: 1 << 63,
     decode: |bytes| WORDS.decode(bytes),
+    registers: super::registers::arm64::decode,
 };
 
 /// The bits of TTBR0 and TTBR1 that are the table's address; bit 0 is CnP, the upper 16 the ASID.

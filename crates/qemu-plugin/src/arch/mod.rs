@@ -8,6 +8,7 @@ mod arm;
 mod arm64;
 pub mod list;
 pub mod op;
+pub mod registers;
 mod words;
 mod x86;
 
@@ -42,6 +43,8 @@ pub struct Arch {
     pub kernel: u64,
     /// What to do at an instruction; None for those that need not be watched.
     pub decode: fn(&[u8]) -> Option<Op>,
+    /// Which registers the instructions of a block read and write, for the model's clock.
+    pub registers: registers::Decoder,
 }
 
 /// The processor is in user mode while these bits of this register have this value.

@@ -40,6 +40,7 @@ pub static ARCH: Arch = Arch {
     layout: MICROVM,
     kernel: 1 << 63,
     decode,
+    registers: super::registers::x86::decode,
 };
 
 /// Reads the error code on top of the stack, bit 1 a write and bit 4 a fetch (Intel SDM volume 3,

@@ -73,6 +73,7 @@ const DESCRIPTION: Arch = Arch {
         [4, code] => Some(Op::Mark(code.into())),
         _ => None,
     },
+    registers: |block| vec![Instruction::default(); block.len()],
 };
 
 /// The memory holds the running task and nothing else.
