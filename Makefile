@@ -48,6 +48,7 @@ build: bootstrap
 check: bootstrap
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps -p translation -p cohort-snapshot
 	cargo run --locked --quiet --package cohort -- lab report --check
 
 # Installs what `make build` made, so that root need not have a compiler.

@@ -112,7 +112,7 @@ counters! {
 
 counters! {
     /// The counters of a core, a process, a cohort or all of them. Times are in ticks; a cycle has
-    /// [`Report::ticks_per_cycle`].
+    /// `Report::ticks_per_cycle`.
     Counters {
         /// Instructions executed.
         instructions: u64,

@@ -182,7 +182,7 @@ pub struct Translation {
     pub frame: u64,
     /// Its size as a power of two.
     pub shift: u32,
-    /// [`attr`] bits.
+    /// `entry::attr` bits.
     pub attr: u16,
 }
 

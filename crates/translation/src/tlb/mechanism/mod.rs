@@ -159,7 +159,7 @@ pub struct Lookup {
 /// An entry whose page and tag match a lookup.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// [`crate::entry::attr`] bits.
+    /// `entry::attr` bits.
     pub attr: u16,
     /// The address space that brought it in.
     pub owner: u16,
