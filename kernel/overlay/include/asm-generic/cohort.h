@@ -34,6 +34,15 @@
 #define arch_pmd_table_page(pmd)	pmd_page(pmd)
 #endif
 
+/* Make an entry old that is present or empty; the table's lock is held. */
+#ifndef arch_cohort_pte_mkold
+#define arch_cohort_pte_mkold(vma, addr, ptep)				\
+	do {								\
+		if (pte_present(ptep_get(ptep)))			\
+			ptep_test_and_clear_young(vma, addr, ptep);	\
+	} while (0)
+#endif
+
 /* Write a child's entry for a shared table, before the child runs. */
 #ifndef arch_cohort_set_pmd
 #define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)

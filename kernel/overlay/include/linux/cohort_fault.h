@@ -22,12 +22,14 @@ bool cohort_do_pmd_shared(pmd_t *pmd);
  * @ptep: the first entry that the fault may fill
  * @addr: its address
  * @nr: how many it may fill; 0 outside cohorts
- * @there: a bit for each entry that was not empty
+ * @empty: all of them were empty
+ * @there: if not, a bit for each entry that was not
  */
 struct cohort_around {
 	pte_t *ptep;
 	unsigned long addr;
 	unsigned int nr;
+	bool empty;
 	DECLARE_BITMAP(there, PTRS_PER_PTE);
 };
 

@@ -106,17 +106,32 @@ bool cohort_gup_fast(unsigned int flags)
 void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
 			    unsigned int nr)
 {
+	pte_t *ptep = vmf->pte;
+	unsigned long any = 0;
 	unsigned int i;
 
-	around->ptep = vmf->pte;
+	around->ptep = ptep;
 	/* Of the table's entries it is the one that its own address names. */
 	around->addr = (vmf->address & PMD_MASK) +
-		       offset_in_page(vmf->pte) / sizeof(pte_t) * PAGE_SIZE;
+		       offset_in_page(ptep) / sizeof(pte_t) * PAGE_SIZE;
 	around->nr = nr;
+	for (i = 0; i < nr; i++)
+		any |= pte_val(ptep_get(ptep + i));
+	around->empty = !any;
+	if (likely(!any))
+		return;
 	bitmap_zero(around->there, nr);
 	for (i = 0; i < nr; i++)
-		if (!pte_none(ptep_get(vmf->pte + i)))
+		if (!pte_none(ptep_get(ptep + i)))
 			__set_bit(i, around->there);
+}
+
+/* Entries that are empty, or that the fault has just written. */
+static void make_old(struct vm_area_struct *vma, unsigned long addr,
+		     pte_t *ptep, pte_t *end)
+{
+	for (; ptep < end; ptep++, addr += PAGE_SIZE)
+		arch_cohort_pte_mkold(vma, addr, ptep);
 }
 
 /*
@@ -126,14 +141,18 @@ void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
  */
 void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf)
 {
-	unsigned int i;
+	unsigned int i, own = (vmf->address - around->addr) >> PAGE_SHIFT;
+	pte_t *ptep = around->ptep;
 
-	for_each_clear_bit(i, around->there, around->nr) {
-		unsigned long addr = around->addr + i * PAGE_SIZE;
-
-		if (addr != (vmf->address & PAGE_MASK) &&
-		    pte_present(ptep_get(around->ptep + i)))
-			ptep_test_and_clear_young(vmf->vma, addr,
-						  around->ptep + i);
+	if (likely(around->empty)) {
+		make_old(vmf->vma, around->addr, ptep, ptep + own);
+		make_old(vmf->vma, around->addr + (own + 1) * PAGE_SIZE,
+			 ptep + own + 1, ptep + around->nr);
+		return;
 	}
+	for_each_clear_bit(i, around->there, around->nr)
+		if (i != own)
+			arch_cohort_pte_mkold(vmf->vma,
+					      around->addr + i * PAGE_SIZE,
+					      ptep + i);
 }

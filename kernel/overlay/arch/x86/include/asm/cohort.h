@@ -110,6 +110,10 @@ struct vm_area_struct;
 /* True for [vdso] and [vvar]; in arch/x86/entry/vdso/vma.c. */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
+/* The bit is clear in an empty entry. */
+#define arch_cohort_pte_mkold(vma, addr, ptep)				\
+	clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&(ptep)->pte)
+
 /* Xen PV pins each page table for one address space. */
 #define arch_cohort_supported()	(!cpu_feature_enabled(X86_FEATURE_XENPV))
 
