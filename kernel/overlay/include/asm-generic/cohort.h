@@ -34,9 +34,20 @@
 #define arch_pmd_table_page(pmd)	pmd_page(pmd)
 #endif
 
+/*
+ * True if the pages around a fault's own are mapped young, and an old entry costs no
+ * fault: see set_pte_range() in mm/memory.c.
+ */
+#ifdef arch_wants_old_prefaulted_pte
+#define arch_cohort_maps_young()	\
+	(arch_has_hw_pte_young() && !arch_wants_old_prefaulted_pte())
+#else
+#define arch_cohort_maps_young()	arch_has_hw_pte_young()
+#endif
+
 /* Make an entry old that is present or empty; the table's lock is held. */
 #ifndef arch_cohort_pte_mkold
-#define arch_cohort_pte_mkold(vma, addr, ptep)				\
+#define arch_cohort_pte_mkold(vma, addr, ptep, readonly)		\
 	do {								\
 		if (pte_present(ptep_get(ptep)))			\
 			ptep_test_and_clear_young(vma, addr, ptep);	\

@@ -49,7 +49,7 @@ static inline void cohort_around_begin(struct cohort_around *around,
 				       struct vm_fault *vmf, unsigned int nr)
 {
 	around->nr = 0;
-	if (cohort_active() && cohort_member(mm))
+	if (arch_cohort_maps_young() && cohort_active() && cohort_member(mm))
 		cohort_do_around_begin(around, vmf, nr);
 }
 

@@ -115,6 +115,7 @@ void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
 	around->addr = (vmf->address & PMD_MASK) +
 		       offset_in_page(ptep) / sizeof(pte_t) * PAGE_SIZE;
 	around->nr = nr;
+	UNROLLED
 	for (i = 0; i < nr; i++)
 		any |= pte_val(ptep_get(ptep + i));
 	around->empty = !any;
@@ -127,11 +128,29 @@ void cohort_do_around_begin(struct cohort_around *around, struct vm_fault *vmf,
 }
 
 /* Entries that are empty, or that the fault has just written. */
-static void make_old(struct vm_area_struct *vma, unsigned long addr,
-		     pte_t *ptep, pte_t *end)
+static __always_inline void make_old(struct vm_area_struct *vma,
+				     unsigned long addr, pte_t *ptep,
+				     pte_t *end, bool readonly)
 {
+	UNROLLED
 	for (; ptep < end; ptep++, addr += PAGE_SIZE)
-		arch_cohort_pte_mkold(vma, addr, ptep);
+		arch_cohort_pte_mkold(vma, addr, ptep, readonly);
+}
+
+static void make_old_around(struct vm_area_struct *vma,
+			    const struct cohort_around *around,
+			    unsigned int own)
+{
+	pte_t *mid = around->ptep + own, *end = around->ptep + around->nr;
+	unsigned long next = around->addr + (own + 1) * PAGE_SIZE;
+
+	if (vma->vm_flags & VM_SHARED) {
+		make_old(vma, around->addr, around->ptep, mid, false);
+		make_old(vma, next, mid + 1, end, false);
+	} else {
+		make_old(vma, around->addr, around->ptep, mid, true);
+		make_old(vma, next, mid + 1, end, true);
+	}
 }
 
 /*
@@ -142,17 +161,14 @@ static void make_old(struct vm_area_struct *vma, unsigned long addr,
 void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf)
 {
 	unsigned int i, own = (vmf->address - around->addr) >> PAGE_SHIFT;
-	pte_t *ptep = around->ptep;
 
 	if (likely(around->empty)) {
-		make_old(vmf->vma, around->addr, ptep, ptep + own);
-		make_old(vmf->vma, around->addr + (own + 1) * PAGE_SIZE,
-			 ptep + own + 1, ptep + around->nr);
+		make_old_around(vmf->vma, around, own);
 		return;
 	}
 	for_each_clear_bit(i, around->there, around->nr)
 		if (i != own)
 			arch_cohort_pte_mkold(vmf->vma,
 					      around->addr + i * PAGE_SIZE,
-					      ptep + i);
+					      around->ptep + i, false);
 }

@@ -9,6 +9,13 @@
 #include <linux/mm.h>
 #include <linux/swap.h>
 
+/* Before a loop over the few entries that a fault maps: four in each turn. */
+#ifdef CONFIG_CC_IS_CLANG
+#define UNROLLED	_Pragma("clang loop unroll_count(4)")
+#else
+#define UNROLLED	_Pragma("GCC unroll 4")
+#endif
+
 /**
  * struct cohort_table - a page table used by several processes
  * @pt: the table's page; its lock protects all fields of a last-level table

@@ -110,9 +110,20 @@ struct vm_area_struct;
 /* True for [vdso] and [vvar]; in arch/x86/entry/vdso/vma.c. */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
-/* The bit is clear in an empty entry. */
-#define arch_cohort_pte_mkold(vma, addr, ptep)				\
-	clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&(ptep)->pte)
+/*
+ * Make an entry old that is present or empty. The hardware sets the accessed bit alone
+ * in a read-only entry, so a plain store loses nothing else.
+ */
+static __always_inline void arch_cohort_pte_mkold(struct vm_area_struct *vma,
+						  unsigned long addr,
+						  pte_t *ptep, bool readonly)
+{
+	if (readonly)
+		data_race(ptep->pte &= ~_PAGE_ACCESSED);
+	else
+		clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&ptep->pte);
+}
+#define arch_cohort_pte_mkold arch_cohort_pte_mkold
 
 /* Xen PV pins each page table for one address space. */
 #define arch_cohort_supported()	(!cpu_feature_enabled(X86_FEATURE_XENPV))
