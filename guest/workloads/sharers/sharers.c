@@ -4,7 +4,7 @@
  * some touched memory, and more and more children that map it and sleep.
  *
  *   sharers [--zygote] [--memory 64m] [--users 2,10,100,...] [--rounds N]
- *           [--reclaim | --oom]
+ *           [--reclaim | --oom] [--stretch]
  *
  * At each number of users a child more is forked, N times, and leaves again. Measured
  * are its fork, its first store to a page of the memory, a read of its
@@ -12,10 +12,11 @@
  * privately, which all users have read, and their memory cgroup is asked to give pages
  * back: the instructions of one page. With --oom a child more grows until their memory
  * cgroup is full: the instructions until the OOM killer has chosen it, as the largest,
- * and it is gone.
+ * and it is gone. With --stretch the kernel's tracer tells the longest stretch that ran
+ * with preemption off meanwhile, instead; at the end also that of all users' ends.
  *
  * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
- * reclaim-U; oom-U a round.
+ * reclaim-U; oom-U a round; or stretch-U, and stretch-end.
  */
 #include "../lib/process.h"
 
@@ -27,6 +28,7 @@
 #define TABLE MB(2)
 
 #define CGROUP "/sys/fs/cgroup/sharers"
+#define TRACING "/sys/kernel/tracing/"
 
 /* What a child reports. */
 struct report {
@@ -161,7 +163,8 @@ static void reclaim(int users)
 	if (after >= before)
 		die("sharers: no mapped page was reclaimed");
 	snprintf(name, sizeof(name), "reclaim-%d", users);
-	metric(name, t / (before - after), "instructions");
+	if (!traced)
+		metric(name, t / (before - after), "instructions");
 	read_all();
 }
 
@@ -206,6 +209,43 @@ static void run_out(int users, bool print)
 		return;
 	snprintf(name, sizeof(name), "oom-%d", users);
 	metric(name, t, "instructions");
+}
+
+static bool traced;
+
+/* Look for the longest stretch from now on. */
+static void begin_stretch(void)
+{
+	if (traced)
+		put(TRACING "tracing_max_latency", "0");
+}
+
+/* Print it: the tracer's microseconds, of 1,000 instructions each. */
+static void end_stretch(const char *when)
+{
+	char name[32];
+
+	if (!traced)
+		return;
+	snprintf(name, sizeof(name), "stretch-%s", when);
+	metric(name, 1000 * read_number(TRACING "tracing_max_latency"),
+	       "instructions");
+}
+
+/* The measured operations, with one user more that comes and goes. */
+static void measure(int users, int rounds, bool file, bool oom)
+{
+	char when[16];
+
+	begin_stretch();
+	for (int i = 0; i < rounds && !file && !oom; i++)
+		one_round(i, users, !traced);
+	if (file)
+		reclaim(users);
+	for (int i = 0; i < 4 && oom; i++)
+		run_out(users, i && !traced);
+	snprintf(when, sizeof(when), "%d", users);
+	end_stretch(when);
 }
 
 static int parse_users(int *users, char *list)
@@ -266,6 +306,8 @@ int main(int argc, char **argv)
 			file = true;
 		else if (!strcmp(argv[i], "--oom"))
 			oom = true;
+		else if (!strcmp(argv[i], "--stretch"))
+			traced = true;
 		else if (!strcmp(argv[i], "--memory") && more)
 			size = parse_size(argv[++i]);
 		else if (!strcmp(argv[i], "--rounds") && more)
@@ -297,6 +339,8 @@ int main(int argc, char **argv)
 	if (zygote)
 		become_zygote(0);
 	take_processor();
+	if (traced)
+		put(TRACING "current_tracer", "preemptoff");
 
 	for (int k = 0; k < steps; k++) {
 		/* The child that comes and goes is one of the users. */
@@ -305,15 +349,15 @@ int main(int argc, char **argv)
 		/* Two unreported rounds warm the allocators' lists. */
 		one_round(0, users[k], false);
 		one_round(0, users[k], false);
-		for (int i = 0; i < rounds && !file && !oom; i++)
-			one_round(i, users[k], true);
-		if (file)
-			reclaim(users[k]);
-		for (int i = 0; i < 4 && oom; i++)
-			run_out(users[k], i);
+		measure(users[k], rounds, file, oom);
 		fflush(stdout);
 	}
-	while (--now)
+	begin_stretch();
+	while (--now) {
 		kill(child[now], SIGKILL);
+		if (waitpid(child[now], NULL, 0) != child[now])
+			die_errno("waitpid");
+	}
+	end_stretch("end");
 	return 0;
 }

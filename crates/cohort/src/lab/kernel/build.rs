@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Building kernels: three configurations, one build at a time, and nothing built twice.
+//! Building kernels: four configurations, one build at a time, and nothing built twice.
 
 use crate::lab::Lab;
 use crate::lab::arch::{self, KernelBuild};
@@ -40,6 +40,8 @@ pub enum Config {
     Debug,
     /// Debian's source unchanged, configured as `bench`: what we compare with.
     Pristine,
+    /// Ours as `bench`, but preemptible, with the kernel's tracer of what runs unpreempted.
+    Stretch,
 }
 
 impl Config {
@@ -49,6 +51,7 @@ impl Config {
             Config::Bench => &["cohort"],
             Config::Debug => &["cohort", "debug"],
             Config::Pristine => &[],
+            Config::Stretch => &["cohort", "stretch"],
         };
         ["base", target().config]
             .iter()
@@ -60,7 +63,7 @@ impl Config {
     /// The source tree it is built from.
     pub fn tree(self) -> &'static str {
         match self {
-            Config::Bench | Config::Debug => "linux/cohort",
+            Config::Bench | Config::Debug | Config::Stretch => "linux/cohort",
             Config::Pristine => "linux/pristine",
         }
     }
@@ -72,6 +75,7 @@ impl fmt::Display for Config {
             Config::Bench => "bench",
             Config::Debug => "debug",
             Config::Pristine => "pristine",
+            Config::Stretch => "stretch",
         })
     }
 }
@@ -185,7 +189,7 @@ fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
         version: source::version(&lab.out("linux/pristine"))?,
         change: match config {
             Config::Pristine => None,
-            Config::Bench | Config::Debug => Some(source::change_hash(lab)?),
+            Config::Bench | Config::Debug | Config::Stretch => Some(source::change_hash(lab)?),
         },
         config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
         compiler,

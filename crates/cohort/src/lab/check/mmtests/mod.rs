@@ -272,7 +272,7 @@ fn sides(lab: &Lab, options: &Options) -> Result<[Side; 2]> {
         // That `never` is the stock kernel is the long run's to find: this one builds one kernel.
         Config::Bench if options.short => (Config::Bench, Config::Bench, "cohort=never"),
         Config::Bench => (Config::Pristine, Config::Bench, ""),
-        Config::Debug => (Config::Debug, Config::Debug, "cohort=never"),
+        Config::Debug | Config::Stretch => (options.config, options.config, "cohort=never"),
     };
     Ok([
         side("stock", stock, cmdline, &options.stock)?,
