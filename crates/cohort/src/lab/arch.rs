@@ -122,8 +122,21 @@ pub static ALL: &[Facts] = &[
         ],
         rust: Some("aarch64-unknown-linux-gnu"),
         icount: "",
-        lab: None,
-        kernel: None,
+        lab: Some(Board {
+            machine: "virt",
+            // The architecture's own pointer authentication is slow under emulation.
+            cpu: "max,pauth-impdef=on",
+            bus: "device",
+            cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
+            host_tsc: false,
+        }),
+        kernel: Some(KernelBuild {
+            make: "arm64",
+            cross: "aarch64-linux-gnu-",
+            target: "Image",
+            image: "arch/arm64/boot/Image",
+            config: "arm64",
+        }),
         pci: Board {
             machine: "virt",
             cpu: "max",
@@ -188,6 +201,18 @@ impl Arch {
     /// The machine for Debian's own kernels.
     pub fn board(self) -> &'static Board {
         &self.0.pci
+    }
+
+    pub fn facts(self) -> &'static Facts {
+        self.0
+    }
+
+    /// How its kernels are built.
+    pub fn build(self) -> Result<&'static KernelBuild> {
+        match &self.0.kernel {
+            Some(build) => Ok(build),
+            None => bail!("the lab builds no kernel for {self}"),
+        }
     }
 
     /// The directory in `out` for what is built for it: `guest` for the lab's own architecture,

@@ -2,7 +2,7 @@
 //! The commands of `cohort lab`.
 
 use super::Lab;
-use super::arch::Arch;
+use super::arch::{Arch, LAB};
 use super::check::{
     arm64, fuzz, mmtests, mutate, native, packages, scan_kernels, selftests, soak, stages,
     tally::Tally,
@@ -50,6 +50,9 @@ enum Command {
         /// Build Debian's source unchanged, to compare with; the same as `--config pristine`.
         #[arg(long, conflicts_with = "config")]
         pristine: bool,
+        /// The architecture of the kernel and its guest.
+        #[arg(long, value_name = "NAME", default_value = LAB.name)]
+        arch: Arch,
     },
     /// Make a root file system for the guest.
     Rootfs {
@@ -87,6 +90,9 @@ enum Command {
         /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
         #[arg(long, value_name = "WORDS", default_value = "")]
         append: String,
+        /// The architecture of the kernel and its guest.
+        #[arg(long, value_name = "NAME", default_value = LAB.name)]
+        arch: Arch,
     },
     /// Run random memory operations in guests that share page tables and check each against an
     /// oracle; shorten what fails and write it to out/fuzz.
@@ -196,9 +202,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     match args.command {
         Command::Setup { arch } => setup::setup(&lab, &arch)?,
-        Command::Build { config, pristine } => {
+        Command::Build {
+            config,
+            pristine,
+            arch,
+        } => {
             let config = if pristine { Config::Pristine } else { config };
-            let kernel = build::build(&lab, config)?;
+            let kernel = build::build_for(&lab, arch, config)?;
             say!("Linux {}: {}", kernel.describe(), kernel.image.display())?;
         }
         Command::Rootfs { name } => say!("{}", rootfs::image(&lab, &name)?.display())?,
@@ -213,9 +223,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             full,
             every_mode,
             append,
+            arch,
         } => {
             let filter = filter.as_deref();
-            let tally = selftests::test(&lab, config, filter, full, every_mode, &append)?;
+            let tally = selftests::test(&lab, arch, config, filter, full, every_mode, &append)?;
             say!("{tally}")?;
             return counted(&tally, args.tally.as_deref());
         }

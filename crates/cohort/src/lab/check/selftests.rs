@@ -3,6 +3,7 @@
 
 use super::tally::Tally;
 use crate::lab::Lab;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::translations;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs;
@@ -13,8 +14,10 @@ use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 
-/// The root file system of the tests.
+/// The root file systems of the tests, of the lab's architecture and of others: there only its disk
+/// matters, as the programs are linked statically.
 const ROOTFS: &str = "base";
+const ROOTFS_ARM64: &str = "python-arm64";
 /// The program that prints KUnit's results.
 const KUNIT_PROGRAM: &str = "kunit";
 /// The fuzzer. A short run of it is a test of its own.
@@ -71,6 +74,7 @@ fn count(tally: &mut Tally, mode: &str, test: &Test) {
 /// their cases if it is to be `full`. `append` is more of the kernels' command line.
 pub fn test(
     lab: &Lab,
+    arch: Arch,
     config: Config,
     filter: Option<&str>,
     full: bool,
@@ -80,28 +84,36 @@ pub fn test(
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
-    let kernel = build::build(lab, config)?;
-    let init = programs::init(lab)?;
-    let mut selftests = programs::selftests(lab, config)?;
-    if build::has_option(lab, config, KUNIT)? {
-        selftests.insert(0, programs::kunit(lab)?);
+    let kernel = build::build_for(lab, arch, config)?;
+    let machine = Machine::of(arch)?;
+    let init = programs::init_for(lab, arch)?;
+    let mut selftests = programs::selftests(lab, arch, config)?;
+    if build::has_option(lab, arch, config, KUNIT)? {
+        selftests.insert(0, programs::kunit(lab, arch)?);
     }
     // Last: it leaves the guest with swap and merging switched on.
-    selftests.push(programs::fuzz(lab)?);
+    selftests.push(programs::fuzz(lab, arch)?);
     let regressions = programs::regressions(lab)?;
     let names: Vec<&str> = selftests
         .iter()
         .map(|program| program.name())
         .chain((!regressions.is_empty()).then_some(REGRESSIONS_STEP))
         .collect();
-    let (chosen, model) = choose(&names, filter)?;
+    let (chosen, mut model) = choose(&names, filter)?;
+    if arch != LAB {
+        // They compare x86-64's tables.
+        model.clear();
+    }
     let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
     // Files on a disk, swap and direct I/O are among what is tested.
-    let rootfs = rootfs::image(lab, ROOTFS)?;
+    let rootfs = rootfs::image(lab, if arch == LAB { ROOTFS } else { ROOTFS_ARM64 })?;
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
         Spec {
-            name: format!("test-{config}-{mode}{again}"),
-            machine: Machine::lab(),
+            name: match arch == LAB {
+                true => format!("test-{config}-{mode}{again}"),
+                false => format!("test-{arch}-{config}-{mode}{again}"),
+            },
+            machine,
             kernel: &kernel.image,
             memory: 1_024,
             cpus: cpus(),

@@ -190,10 +190,10 @@ pub fn cohort_for(lab: &Lab, arch: Arch) -> Result<Program> {
 }
 
 /// Builds the program that prints what KUnit found at boot.
-pub fn kunit(lab: &Lab) -> Result<Program> {
+pub fn kunit(lab: &Lab, arch: Arch) -> Result<Program> {
     let source = lab.path("crates/cohort/guest/kunit.c");
-    let target = lab.out("guest/bin/kunit");
-    compile_for(arch::LAB, lab, &[source], &target, Link::Static)?;
+    let target = lab.out(&format!("{}/bin/kunit", arch.dir()));
+    compile_for(arch, lab, &[source], &target, Link::Static)?;
     Ok(Program {
         guest_path: "/lab/bin/kunit".into(),
         file: target,
@@ -205,10 +205,10 @@ pub fn kunit(lab: &Lab) -> Result<Program> {
 pub const REGRESSIONS: &str = "/lab/regressions";
 
 /// Builds the fuzzer of memory management from all of `guest/fuzz/*.c`.
-pub fn fuzz(lab: &Lab) -> Result<Program> {
-    let target = lab.out("guest/bin/fuzz");
+pub fn fuzz(lab: &Lab, arch: Arch) -> Result<Program> {
+    let target = lab.out(&format!("{}/bin/fuzz", arch.dir()));
     let sources = files::with_suffix(&lab.path("guest/fuzz"), ".c")?;
-    compile_for(arch::LAB, lab, &sources, &target, Link::Static)?;
+    compile_for(arch, lab, &sources, &target, Link::Static)?;
     Ok(Program {
         guest_path: "/lab/bin/fuzz".into(),
         file: target,
@@ -232,7 +232,7 @@ pub fn regressions(lab: &Lab) -> Result<Vec<Program>> {
 }
 
 /// Builds the selftests with the kernel's own rules, against its own headers.
-pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
+pub fn selftests(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<Program>> {
     let dir = lab.out(config.tree()).join(SELFTESTS);
     if !dir.join("Makefile").exists() {
         bail!(
@@ -240,8 +240,8 @@ pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
              incomplete"
         );
     }
-    let target = lab.out("guest/selftests");
-    let stamp = lab.out("guest/selftests.stamp");
+    let target = lab.out(&format!("{}/selftests", arch.dir()));
+    let stamp = lab.out(&format!("{}/selftests.stamp", arch.dir()));
     let mut hash = Hasher::new();
     hash.path(&lab.path("kernel/overlay"))?;
     let hash = hash.finish();
@@ -249,18 +249,21 @@ pub fn selftests(lab: &Lab, config: Config) -> Result<Vec<Program>> {
         let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
         files::remove(&target)?;
         files::make_dir(&target)?;
-        let headers = build::headers(lab, config)?;
+        let headers = build::headers(lab, arch, config)?;
+        let target_of = arch.build()?;
         run_or_fail(
             Command::new("make")
                 .arg("-C")
                 .arg(&dir)
                 .arg(format!("OUTPUT={}", target.display()))
                 .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
+                .arg(format!("ARCH={}", target_of.make))
+                .arg(format!("CROSS_COMPILE={}", target_of.cross))
                 // The guest has no libraries; their Makefile adds to what it finds here.
                 .env("LDFLAGS", "-static")
                 .env_remove("MAKEFLAGS")
                 .env_remove("MAKELEVEL"),
-            &lab.log("selftests"),
+            &lab.log(&format!("selftests-{arch}")),
             "the selftests did not build",
             |_| (),
         )?;

@@ -58,13 +58,20 @@ pub struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// The smallest one, for the lab's own kernels.
     pub fn lab() -> Machine<'static> {
-        let board = arch::ALL[0].lab.as_ref();
-        let board = board.expect("the lab's architecture has a machine of its own");
-        Machine {
-            arch: arch::LAB,
+        Self::of(arch::LAB).expect("the lab's architecture has a machine of its own")
+    }
+
+    /// The smallest one of an architecture.
+    pub fn of(arch: Arch) -> Result<Machine<'static>> {
+        let facts = arch.facts();
+        let Some(board) = facts.lab.as_ref() else {
+            bail!("the lab has no machine for its own kernels for {arch}");
+        };
+        Ok(Machine {
+            arch,
             board,
             cpu: board.cpu,
-        }
+        })
     }
 
     /// One with PCI, for Debian's own kernels, and a processor by QEMU's name.

@@ -97,7 +97,7 @@ pub fn shell(lab: &Lab, options: &Options) -> Result<ExitCode> {
     let init = programs::init(lab)?;
     programs.extend(programs::workloads(lab)?);
     if options.kernel.is_none() && options.config != Config::Pristine {
-        programs.extend(programs::selftests(lab, options.config)?);
+        programs.extend(programs::selftests(lab, arch::LAB, options.config)?);
     }
     programs.push(programs::cohort()?);
     programs.push(Program {

@@ -2,7 +2,7 @@
 //! Building kernels: four configurations, one build at a time, and nothing built twice.
 
 use crate::lab::Lab;
-use crate::lab::arch::{self, KernelBuild};
+use crate::lab::arch::{self, Arch, KernelBuild};
 use crate::lab::host::files;
 use crate::lab::host::hash::{Hasher, short};
 use crate::lab::host::process::{Event, output, run_or_fail};
@@ -45,19 +45,29 @@ pub enum Config {
 }
 
 impl Config {
-    /// The configuration's fragments in `kernel/config`.
-    fn fragments(self) -> Vec<&'static str> {
+    /// The configuration's fragments in `kernel/config`. The architecture's is the last, and may
+    /// unset what it does not have.
+    fn fragments(self, arch: Arch) -> Result<Vec<&'static str>> {
         let own: &[&str] = match self {
             Config::Bench => &["cohort"],
             Config::Debug => &["cohort", "debug"],
             Config::Pristine => &[],
             Config::Stretch => &["cohort", "stretch"],
         };
-        ["base", target().config]
-            .iter()
-            .chain(own)
-            .copied()
-            .collect()
+        let mut all = vec!["base"];
+        all.extend(own);
+        all.push(arch.build()?.config);
+        Ok(all)
+    }
+
+    /// The directory below `out` that it is built in, and a name for logs.
+    fn dir(self, arch: Arch) -> (String, String) {
+        let name = if arch == arch::LAB {
+            self.to_string()
+        } else {
+            format!("{arch}-{self}")
+        };
+        (format!("build/{name}"), name)
     }
 
     /// The source tree it is built from.
@@ -115,16 +125,27 @@ impl Kernel {
 
 /// Builds the kernel of `config` unless it is built already.
 pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
-    let fragments = fragments(lab, config)?;
-    let compiler = output(Command::new("gcc").arg("--version"))
-        .context("no C compiler: `cohort lab setup` installs gcc")?;
+    build_for(lab, arch::LAB, config)
+}
+
+/// As [`build`], for another architecture.
+pub fn build_for(lab: &Lab, arch: Arch, config: Config) -> Result<Kernel> {
+    let fragments = fragments_for(lab, arch, config)?;
+    let compiler = output(Command::new(arch.gcc).arg("--version")).with_context(|| {
+        format!("no C compiler for {arch}: `cohort lab setup --arch {arch}` installs it")
+    })?;
     let compiler = compiler.lines().next().unwrap_or_default().to_string();
     // Asked before the lock is: if nothing must be built, do not wait for another build.
     if source::is_unpacked(lab)
-        && is_built(lab, config, &stamp(lab, config, &fragments, &compiler)?)
+        && is_built(
+            lab,
+            arch,
+            config,
+            &stamp(lab, config, &fragments, &compiler)?,
+        )?
     {
-        eprintln!("the {config} kernel is up to date");
-        return describe(lab, config, compiler);
+        eprintln!("the {} kernel is up to date", config.dir(arch).1);
+        return describe(lab, arch, config, compiler);
     }
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
     let version = source::pristine(lab)?;
@@ -136,13 +157,13 @@ pub fn build(lab: &Lab, config: Config) -> Result<Kernel> {
     }
     // Of what is in the tree now: it may have been edited while we waited.
     let stamp = stamp(lab, config, &fragments, &compiler)?;
-    if !is_built(lab, config, &stamp) {
-        configure(lab, config, &fragments)?;
-        compile(lab, config)?;
-        let file = lab.out(&format!("build/{config}/lab.stamp"));
+    if !is_built(lab, arch, config, &stamp)? {
+        configure(lab, arch, config, &fragments)?;
+        compile(lab, arch, config)?;
+        let file = lab.out(&config.dir(arch).0).join("lab.stamp");
         files::write(&file, stamp.as_bytes())?;
     }
-    describe(lab, config, compiler)
+    describe(lab, arch, config, compiler)
 }
 
 /// The image that is `given`, of which nothing more is known, or that of `config`, built.
@@ -176,14 +197,14 @@ fn stamp(
     Ok(stamp.finish())
 }
 
-fn is_built(lab: &Lab, config: Config, stamp: &str) -> bool {
-    let dir = lab.out(&format!("build/{config}"));
-    dir.join(target().image).exists()
-        && std::fs::read_to_string(dir.join("lab.stamp")).is_ok_and(|old| old == stamp)
+fn is_built(lab: &Lab, arch: Arch, config: Config, stamp: &str) -> Result<bool> {
+    let dir = lab.out(&config.dir(arch).0);
+    Ok(dir.join(arch.build()?.image).exists()
+        && std::fs::read_to_string(dir.join("lab.stamp")).is_ok_and(|old| old == stamp))
 }
 
-fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
-    let dir = lab.out(&format!("build/{config}"));
+fn describe(lab: &Lab, arch: Arch, config: Config, compiler: String) -> Result<Kernel> {
+    let dir = lab.out(&config.dir(arch).0);
     Ok(Kernel {
         config,
         version: source::version(&lab.out("linux/pristine"))?,
@@ -193,20 +214,24 @@ fn describe(lab: &Lab, config: Config, compiler: String) -> Result<Kernel> {
         },
         config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
         compiler,
-        image: dir.join(target().image),
+        image: dir.join(arch.build()?.image),
     })
 }
 
 /// A built kernel has an option.
-pub fn has_option(lab: &Lab, config: Config, option: &str) -> Result<bool> {
-    let text = files::read(&lab.out(&format!("build/{config}/.config")))?;
+pub fn has_option(lab: &Lab, arch: Arch, config: Config, option: &str) -> Result<bool> {
+    let text = files::read(&lab.out(&config.dir(arch).0).join(".config"))?;
     Ok(text.lines().any(|line| line == format!("{option}=y")))
 }
 
 /// The texts of the configuration's fragments.
 pub fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
+    fragments_for(lab, arch::LAB, config)
+}
+
+fn fragments_for(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<(String, String)>> {
     config
-        .fragments()
+        .fragments(arch)?
         .iter()
         .map(|name| {
             let name = format!("kernel/config/{name}.config");
@@ -218,39 +243,44 @@ pub fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
 
 /// The kernel's headers for programs, of a built configuration: returns their directory. The caller
 /// holds the lock of the kernel build.
-pub fn headers(lab: &Lab, config: Config) -> Result<PathBuf> {
+pub fn headers(lab: &Lab, arch: Arch, config: Config) -> Result<PathBuf> {
     run_or_fail(
-        make(lab, config).arg("headers"),
+        make_for(lab, arch, config)?.arg("headers"),
         &lab.log("headers"),
         "the kernel's headers could not be made",
         |_| (),
     )?;
-    Ok(lab.out(&format!("build/{config}/usr/include")))
+    Ok(lab.out(&config.dir(arch).0).join("usr/include"))
 }
 
-/// How kernels of the lab's architecture are built.
-fn target() -> &'static KernelBuild {
-    let target = arch::ALL[0].kernel.as_ref();
-    target.expect("the lab builds kernels for its own architecture")
-}
-
-/// `make` for a configuration.
+/// `make` for a configuration of the lab's own architecture.
 pub fn make(lab: &Lab, config: Config) -> Command {
-    make_in(lab, config.tree(), &format!("build/{config}"))
+    make_in(lab, config.tree(), &config.dir(arch::LAB).0)
 }
 
 /// `make` of the source tree `tree` in the directory `dir`, both below `out`, with the compiler's
 /// cache.
 pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
+    let target = arch::LAB.build();
+    let target = target.expect("the lab builds kernels for its own architecture");
+    make_with(lab, target, tree, dir)
+}
+
+fn make_for(lab: &Lab, arch: Arch, config: Config) -> Result<Command> {
+    let (dir, _) = config.dir(arch);
+    Ok(make_with(lab, arch.build()?, config.tree(), &dir))
+}
+
+fn make_with(lab: &Lab, target: &KernelBuild, tree: &str, dir: &str) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut make = Command::new("make");
     make.arg("-C")
         .arg(lab.out(tree))
         .arg(format!("O={}", lab.out(dir).display()))
-        .arg(format!("ARCH={}", target().make))
-        .arg(format!("CROSS_COMPILE={}", target().cross))
+        .arg(format!("ARCH={}", target.make))
+        .arg(format!("CROSS_COMPILE={}", target.cross))
         .arg(format!("-j{jobs}"))
-        .arg(format!("CC=ccache {}gcc", target().cross))
+        .arg(format!("CC=ccache {}gcc", target.cross))
         .arg("HOSTCC=ccache gcc")
         // The same source gives the same kernel, whoever builds it and when.
         .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
@@ -265,26 +295,29 @@ pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
     make
 }
 
-fn configure(lab: &Lab, config: Config, fragments: &[(String, String)]) -> Result<()> {
-    let dir = lab.out(&format!("build/{config}"));
+fn configure(lab: &Lab, arch: Arch, config: Config, fragments: &[(String, String)]) -> Result<()> {
+    let (dir, name) = config.dir(arch);
+    let dir = lab.out(&dir);
     files::make_dir(&dir)?;
     let asked = kconfig::parse_fragments(fragments)?;
     let all: String = fragments.iter().map(|(_, text)| text.as_str()).collect();
     let wanted = dir.join("lab.config");
     files::write(&wanted, all.as_bytes())?;
     run_or_fail(
-        make(lab, config)
+        make_for(lab, arch, config)?
             .arg("allnoconfig")
             .env("KCONFIG_ALLCONFIG", &wanted),
-        &lab.log(&format!("config-{config}")),
-        &format!("the {config} kernel could not be configured"),
+        &lab.log(&format!("config-{name}")),
+        &format!("the {name} kernel could not be configured"),
         |_| (),
     )?;
     kconfig::check(&asked, &files::read(&dir.join(".config"))?)
 }
 
-fn compile(lab: &Lab, config: Config) -> Result<()> {
-    let dir = lab.out(&format!("build/{config}"));
+fn compile(lab: &Lab, arch: Arch, config: Config) -> Result<()> {
+    let (dir, name) = config.dir(arch);
+    let dir = lab.out(&dir);
+    let target = arch.build()?;
     let total_file = dir.join("lab.total");
     let known: Option<u64> = std::fs::read_to_string(&total_file)
         .ok()
@@ -293,7 +326,7 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
     let cold = before == 0;
     // After a full build only make knows how much of it a change undoes.
     let total = match known {
-        Some(_) if dir.join(target().image).exists() => None,
+        Some(_) if dir.join(target.image).exists() => None,
         known => Some(
             known
                 .unwrap_or(FIRST_ESTIMATE)
@@ -301,11 +334,11 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
                 .max(1),
         ),
     };
-    let mut progress = Progress::new(&format!("building the {config} kernel"), "files", total);
+    let mut progress = Progress::new(&format!("building the {name} kernel"), "files", total);
     run_or_fail(
-        make(lab, config).arg(target().target),
-        &lab.log(&format!("build-{config}")),
-        &format!("the {config} kernel did not build"),
+        make_for(lab, arch, config)?.arg(target.target),
+        &lab.log(&format!("build-{name}")),
+        &format!("the {name} kernel did not build"),
         |event| match event {
             Event::Line(line) => {
                 let kind = line.split_whitespace().next().unwrap_or_default();
@@ -316,7 +349,7 @@ fn compile(lab: &Lab, config: Config) -> Result<()> {
             Event::Tick => progress.tick(),
         },
     )?;
-    progress.finish(&format!("built the {config} kernel"));
+    progress.finish(&format!("built the {name} kernel"));
     if cold || known.is_none() {
         files::write(&total_file, compiled(&dir).to_string().as_bytes())?;
     }

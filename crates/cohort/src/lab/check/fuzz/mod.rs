@@ -141,7 +141,7 @@ pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
         image,
         kernel,
         init: programs::init(lab)?,
-        fuzz: programs::fuzz(lab)?,
+        fuzz: programs::fuzz(lab, arch::LAB)?,
     };
     match replay {
         Some(script) => bench.replay(&script),
@@ -509,7 +509,7 @@ mod tests {
                 files::write(&lab.path(&path), &std::fs::read(&file).unwrap()).unwrap();
             }
         }
-        let program = programs::fuzz(&lab).unwrap().file;
+        let program = programs::fuzz(&lab, arch::LAB).unwrap().file;
         (dir, program)
     }
 

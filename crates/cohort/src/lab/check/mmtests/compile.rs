@@ -5,6 +5,7 @@
 //! system, which is this machine's; the few libraries that are not in it are linked statically.
 
 use crate::lab::Lab;
+use crate::lab::arch::LAB;
 use crate::lab::check::mmtests::list::{DIR, TestProgram};
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::host::files;
@@ -84,7 +85,7 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
         return Ok(());
     }
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
-    let headers = build::headers(lab, config)?;
+    let headers = build::headers(lab, LAB, config)?;
     let libraries = libraries(target)?;
     let copy = copy_of_tree(&tree, target)?;
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

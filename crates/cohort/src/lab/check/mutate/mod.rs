@@ -10,6 +10,7 @@ mod image;
 
 use super::tally::Tally;
 use crate::lab::Lab;
+use crate::lab::arch::LAB;
 use crate::lab::experiment::results::{json, save, utc};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs::{self, Program};
@@ -293,7 +294,7 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
     let host = Host {
         lab,
         init: programs::init(lab)?,
-        programs: programs::selftests(lab, options.config)?,
+        programs: programs::selftests(lab, LAB, options.config)?,
         rootfs: rootfs::image(lab, "base")?,
     };
     let whole = std::fs::read(&kernel.image)
