@@ -17,6 +17,7 @@ void cohort_do_zapped(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		      int *rss);
 pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
 			    unsigned long addr, pte_t *ptep, bool batch);
+bool cohort_do_flush_ptes(pte_t *ptep, unsigned long start, unsigned long end);
 void cohort_do_flush_deferred(struct tlbflush_unmap_batch *ubc);
 void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
@@ -112,6 +113,19 @@ static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
 	return ptep_clear_flush(vma, addr, ptep);
 }
 
+/*
+ * Flush a range of entries that an architecture has cleared by itself, in order to write
+ * them anew, for all users of the table that has them. The table's lock is held. Returns
+ * false if the table is not shared.
+ */
+static inline bool cohort_flush_ptes(pte_t *ptep, unsigned long start,
+				     unsigned long end)
+{
+	if (likely(!test_bit(PG_COHORT, &virt_to_page(ptep)->flags)))
+		return false;
+	return cohort_do_flush_ptes(ptep, start, end);
+}
+
 /* Part of try_to_unmap_flush(): a table in the batch had too many users to visit. */
 static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc)
 {
@@ -180,6 +194,12 @@ static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
 	return ptep_clear_flush(vma, addr, ptep);
 }
 #endif
+
+static inline bool cohort_flush_ptes(pte_t *ptep, unsigned long start,
+				     unsigned long end)
+{
+	return false;
+}
 
 static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc) { }
 

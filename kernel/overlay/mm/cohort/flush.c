@@ -3,6 +3,7 @@
  * Shared page tables: flushing the users of a table, and no other process.
  */
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/percpu.h>
 
 #include <asm/cohort_tlb.h>
@@ -79,14 +80,9 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 	flush_batched(ct);
 }
 
-/*
- * Flush a range for all users of the table under @pmd, whose own lock (that of
- * the last-level table) is held: invariant 4.
- */
-void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
+static void flush_table(struct cohort_table *ct, unsigned long start,
+			unsigned long end)
 {
-	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
-
 	if (!ct->is_upper) {
 		flush_sharers(ct, start, end);
 		return;
@@ -99,6 +95,26 @@ void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
 	spin_lock(&ct->upper_lock);
 	flush_sharers(ct, start, end);
 	spin_unlock(&ct->upper_lock);
+}
+
+/*
+ * Flush a range for all users of the table under @pmd, whose own lock (that of
+ * the last-level table) is held: invariant 4.
+ */
+void __cohort_flush(pmd_t *pmd, unsigned long start, unsigned long end)
+{
+	flush_table(cohort_ptdesc(*pmd)->pt_cohort, start, end);
+}
+
+bool cohort_do_flush_ptes(pte_t *ptep, unsigned long start, unsigned long end)
+{
+	struct cohort_table *ct = virt_to_ptdesc(ptep)->pt_cohort;
+
+	/* Its last user has taken it back. */
+	if (!ct)
+		return false;
+	flush_table(ct, start, end);
+	return true;
 }
 
 #ifdef ARCH_COHORT_BATCH
@@ -149,14 +165,13 @@ void __cohort_flush_deferred(struct cohort_table *ct)
 pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
 			    unsigned long addr, pte_t *ptep, bool batch)
 {
-	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	pte_t pte = ptep_get_and_clear(mm, addr, ptep);
 
 	if (!pte_accessible(mm, pte))
 		return pte;
 #ifdef ARCH_COHORT_BATCH
 	if (batch) {
-		defer_flush(ct, pte);
+		defer_flush(cohort_ptdesc(*pmd)->pt_cohort, pte);
 		return pte;
 	}
 #endif
