@@ -11,6 +11,13 @@
 
 enum cohort_mode { MODE_STOCK, MODE_NEVER, MODE_OPTIN, MODE_ALWAYS };
 
+/* PMD tables are shared on these architectures only: ARCH_SUPPORTS_COHORT_UPPER */
+#ifdef __x86_64__
+#define SHARES_PMD_TABLES	true
+#else
+#define SHARES_PMD_TABLES	false
+#endif
+
 extern unsigned long page_size;
 extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;
