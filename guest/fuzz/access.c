@@ -1,48 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Accesses of a worker to the pages that are tested. */
 #include "worker.h"
+#include "machine.h"
 
 #include <signal.h>
-#include <ucontext.h>
 
+asm(PROBES);
 extern char probe_begin[], probe_end[], probe_fault[];
-
-asm(".text\n"
-    ".globl probe_load, probe_store, probe_add\n"
-    "probe_begin:\n"
-    "probe_load:\n"
-    "	mov	%rdx, %rcx\n"
-    "	cld\n"
-    "	rep movsq\n"
-    "	xor	%eax, %eax\n"
-    "	ret\n"
-    "probe_store:\n"
-    "1:	mov	%rsi, (%rdi)\n"
-    "	add	$8, %rdi\n"
-    "	inc	%rsi\n"
-    "	dec	%rdx\n"
-    "	jnz	1b\n"
-    "	xor	%eax, %eax\n"
-    "	ret\n"
-    "probe_add:\n"
-    "	lock addq $0, (%rdi)\n"
-    "	xor	%eax, %eax\n"
-    "probe_fault:\n"
-    "	ret\n"
-    "probe_end:\n");
 
 void on_fault(int sig, siginfo_t *info, void *context)
 {
-	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
-	char *ip = (char *)regs[REG_RIP];
+	mcontext_t *regs = &((ucontext_t *)context)->uc_mcontext;
+	char *ip = (char *)PC_OF(regs);
 
 	(void)info;
 	if (ip < probe_begin || ip >= probe_end) {
 		signal(sig, SIG_DFL);
 		return;		/* again, and then it ends us */
 	}
-	regs[REG_RIP] = (greg_t)probe_fault;
-	regs[REG_RAX] = sig;
+	PC_OF(regs) = (unsigned long)probe_fault;
+	RESULT_OF(regs) = sig;
 }
 
 static u8 status_of(long sig)

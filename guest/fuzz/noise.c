@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A thread that touches pages while the burst changes them. */
+/*
+ * A thread that touches pages while the burst changes them. Errno and TLS are the main
+ * thread's: its system calls are raw.
+ */
 #include "worker.h"
+#include "machine.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-
-/* No errno, no TLS: they share the main thread's. */
-static long raw_futex(int *word, int op, int value)
-{
-	register long r10 asm("r10") = 0;
-	long ret;
-
-	asm volatile("syscall" : "=a"(ret)
-		     : "a"(SYS_futex), "D"(word), "S"(op), "d"(value), "r"(r10)
-		     : "rcx", "r11", "memory");
-	return ret;
-}
 
 static int noise_words[2];	/* run, parked */
 static bool noise_alive;
