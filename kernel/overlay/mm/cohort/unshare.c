@@ -84,14 +84,8 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 		pte = pte_mkclean(pte);
 	}
 	c->counts[mm_counter(folio)]++;
-	/*
-	 * Without an accessed bit in hardware, an old entry would cost a fault. And
-	 * do_wp_page() writes one that userfaultfd protects anew without a look at what
-	 * the hardware does to it meanwhile, which arm64 complains of if it is old.
-	 */
-	if (!arch_has_hw_pte_young() || pte_uffd_wp(pte))
-		return pte;
-	return pte_mkold(pte);
+	/* Without an accessed bit in hardware, an old entry would cost a fault. */
+	return arch_has_hw_pte_young() ? pte_mkold(pte) : pte;
 }
 
 /**
