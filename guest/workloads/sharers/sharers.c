@@ -38,6 +38,7 @@ struct report {
 static struct report *report;
 static char *memory;
 static size_t size = MB(64);
+static bool traced;
 
 static uint64_t read_stat(void)
 {
@@ -210,8 +211,6 @@ static void run_out(int users, bool print)
 	snprintf(name, sizeof(name), "oom-%d", users);
 	metric(name, t, "instructions");
 }
-
-static bool traced;
 
 /* Look for the longest stretch from now on. */
 static void begin_stretch(void)
