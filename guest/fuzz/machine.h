@@ -16,6 +16,7 @@
 #define PROBES \
 	".text\n" \
 	".globl probe_load, probe_store, probe_add\n" \
+	".globl probe_begin, probe_fault, probe_end\n" \
 	"probe_begin:\n" \
 	"probe_load:\n" \
 	"	mov	%rdx, %rcx\n" \
@@ -58,6 +59,7 @@ static inline long raw_futex(int *word, int op, int value)
 #define PROBES \
 	".text\n" \
 	".globl probe_load, probe_store, probe_add\n" \
+	".globl probe_begin, probe_fault, probe_end\n" \
 	"probe_begin:\n" \
 	"probe_load:\n" \
 	"1:	ldr	x3, [x1], #8\n" \
