@@ -181,10 +181,16 @@ const LONG: &[Stage] = &[
         made_from: PACKAGE,
     },
     Stage {
-        name: "Debian's kernels: set-up",
+        name: "arm64: set-up",
         counts: Counts::Status,
         command: &["cohort", "lab", "setup", "--arch", "arm64"],
         made_from: &[],
+    },
+    Stage {
+        name: "arm64: guest",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "test", "--arch", "arm64"],
+        made_from: GUEST,
     },
     Stage {
         name: "Debian's kernels",
