@@ -206,7 +206,7 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	if (ct->is_upper) {
 		rcu_read_lock();
 		index = ct->addr >> PUD_SHIFT;
-		us = cohort_next_upper(uses, &index);
+		us = cohort_next_record(&uses->uppers, &index);
 		if (us && us->sharer.table == ct) {
 			/* Never more than the table has: what was filled may
 			 * have been reclaimed, and be filled again.
@@ -373,7 +373,7 @@ static void look_at_all(struct mm_struct *mm, struct look *l)
 	if (!uses)
 		return;
 	rcu_read_lock();
-	for (index = 0; (us = cohort_next_upper(uses, &index)); index++) {
+	for (index = 0; (us = cohort_next_record(&uses->uppers, &index)); index++) {
 		look_at_upper(us, l);
 		cond_resched_rcu();
 	}

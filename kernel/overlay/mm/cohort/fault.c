@@ -141,7 +141,9 @@ static void make_old_around(struct vm_area_struct *vma,
 			    const struct cohort_around *around,
 			    unsigned int own)
 {
-	pte_t *mid = around->ptep + own, *end = around->ptep + around->nr;
+	/* The fault's own page may lie behind the end of the file. */
+	pte_t *end = around->ptep + around->nr;
+	pte_t *mid = min(around->ptep + own, end);
 	unsigned long next = around->addr + (own + 1) * PAGE_SIZE;
 
 	if (vma->vm_flags & VM_SHARED) {

@@ -140,8 +140,10 @@ struct share {
 static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 		   unsigned int nr)
 {
+	/* Its entries are protected one by one, with preemption off (invariant 13). */
+	bool slow = s->cow && cohort_protect == COHORT_PROTECT_PTE;
+	unsigned int want = 0, most = slow ? 1 : ARRAY_SIZE(s->pool), i;
 	struct cohort_run *last = s->src;
-	unsigned int want = 0, i;
 
 	s->src = cohort_run_make(s->cf->oldmm, addr, &s->src_place);
 	if (!s->src)
@@ -155,7 +157,7 @@ static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 		return -ENOMEM;
 	if (s->pooled || pmd_cohort(pmdp_get_lockless(pmd)))
 		return 0;
-	for (i = 0; i < nr && want < ARRAY_SIZE(s->pool); i++) {
+	for (i = 0; i < nr && want < most; i++) {
 		pmd_t entry = pmdp_get_lockless(pmd + i);
 
 		want += pmd_present(entry) && !pmd_leaf(entry) &&
@@ -484,6 +486,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 			pmd_t entry = pmdp_get_lockless(src_pmd + i);
 			unsigned long last;
 
+			cond_resched();
 			/* Huge pages are copied, as in stock. */
 			if (!pmd_present(entry) || pmd_leaf(entry)) {
 				next += PMD_SIZE;

@@ -465,13 +465,17 @@ static struct cohort_upper_sharer *find_upper(struct mm_struct *mm,
 					      unsigned long start,
 					      unsigned long end)
 {
-	unsigned long index = start >> PUD_SHIFT;
+	unsigned long index = start >> PUD_SHIFT, last = (end - 1) >> PUD_SHIFT;
+	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
 
 	rcu_read_lock();
-	us = cohort_next_upper(mm->cohort.uses, &index);
+	/* Not cohort_next_upper(), which looks behind the range (invariant 13). */
+	while ((us = cohort_next_record(&uses->uppers, &index)) &&
+	       index <= last && !READ_ONCE(us->sharer.table))
+		index++;
 	rcu_read_unlock();
-	return us && index <= (end - 1) >> PUD_SHIFT ? us : NULL;
+	return us && index <= last ? us : NULL;
 }
 
 /**

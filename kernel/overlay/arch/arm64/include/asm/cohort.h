@@ -19,7 +19,7 @@
 /*
  * True if the entry points to a table that other processes may use as well: also
  * while arch_cohort_replace() has made it invalid. No huge page or swap entry has
- * PMD_TABLE_BIT.
+ * PMD_TABLE_BIT, so bit 55 may mean PTE_DIRTY there.
  */
 static inline bool arch_pmd_cohort(pmd_t pmd)
 {
@@ -49,6 +49,10 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 /* The flush at the end of fork has the barrier. */
 #define arch_cohort_set_pmd(pmdp, pmd)	WRITE_ONCE(*(pmdp), pmd)
 
+/* Nothing walks the copy yet: there is nothing to fold or to flush. */
+#define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\
+	__set_ptes(mm, addr, ptep, pte_mknoncont(pte), nr)
+
 struct vm_area_struct;
 
 /* True for [vdso], [vvar] and their like; in arch/arm64/kernel/vdso.c. */
@@ -61,9 +65,11 @@ bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 static inline void arch_cohort_flush_walk(struct mm_struct *mm,
 					  unsigned long addr)
 {
-	unsigned long op = __TLBI_VADDR(addr, ASID(mm));
+	unsigned long op;
 
 	dsb(ishst);
+	/* Behind the barrier: asm/mmu.h says why. */
+	op = __TLBI_VADDR(addr, ASID(mm));
 	__tlbi(vae1is, op);
 	__tlbi_user(vae1is, op);
 	__tlbi_sync_s1ish();

@@ -27,7 +27,7 @@ static inline bool arch_cohort_flush_wide(unsigned int users,
 
 	if (users <= ARM64_COHORT_BY_ASID)
 		return false;
-	if (pages >= MAX_DVM_OPS) {
+	if (!system_supports_tlb_range() && pages >= MAX_DVM_OPS) {
 		flush_tlb_all();
 		return true;
 	}
