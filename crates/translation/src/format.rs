@@ -135,6 +135,25 @@ struct Kind {
     domain: Option<Field>,
 }
 
+impl Kind {
+    /// The rights that are left of `attr` below an entry of this kind.
+    fn restrict(&self, value: u64, mut attr: u16) -> u16 {
+        for (tests, right) in [
+            (&self.writable, attr::WRITE),
+            (&self.user, attr::USER),
+            (&self.user_writable, attr::USER_WRITE),
+        ] {
+            if !agrees(tests, value) {
+                attr &= !right;
+            }
+        }
+        if any(&self.no_execute, value) {
+            attr |= attr::NO_EXECUTE;
+        }
+        attr
+    }
+}
+
 /// One level of the tables, the root first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +177,10 @@ pub struct Format {
     roots: Roots,
     /// Which bits of the root register are the table's address.
     root_address: Field,
+    /// A TLB takes the right to write from an entry only if one of these holds (x86: it is dirty).
+    /// Empty: always.
+    #[serde(default)]
+    dirty: Vec<Test>,
     level: Vec<Level>,
     /// The page sizes there are, as powers of two, ascending.
     #[serde(skip)]
@@ -206,6 +229,9 @@ impl Walk {
         self.count.checked_sub(2).map(|above| self.steps[above])
     }
 }
+
+/// What the root allows.
+const ALL_RIGHTS: u16 = attr::WRITE | attr::USER | attr::USER_WRITE;
 
 fn any(tests: &[Test], entry: u64) -> bool {
     tests.iter().any(|test| test.holds(entry))
@@ -369,6 +395,25 @@ impl Format {
         }
     }
 
+    /// The table that the last of these entries of a walk points to, and the rights that are left
+    /// there; `None` if it points to none.
+    pub fn table(&self, steps: &[Step]) -> Option<(u64, u16)> {
+        let mut attr = ALL_RIGHTS;
+        let mut table = None;
+        for step in steps {
+            let entries = &self.level[step.level].entry;
+            let kind = entries.iter().find(|kind| kind.when.holds(step.value))?;
+            attr = kind.restrict(step.value, attr);
+            table = kind.table.map(|field| step.value & field.mask());
+        }
+        Some((table?, attr))
+    }
+
+    /// Whether a TLB takes the right to write from this entry of a page.
+    pub fn caches_writes(&self, entry: u64) -> bool {
+        agrees(&self.dirty, entry)
+    }
+
     /// Walks the tables in memory as the hardware would, without any cache in between.
     pub fn walk<M: GuestMemory + ?Sized>(&self, memory: &M, context: &Context, vaddr: u64) -> Walk {
         let mut walk = Walk {
@@ -413,7 +458,7 @@ impl Format {
             }
         };
         let mut table = root & self.root_address.mask();
-        let mut attr = attr::WRITE | attr::USER | attr::USER_WRITE;
+        let mut attr = ALL_RIGHTS;
         let mut domain = 0;
         for (depth, level) in self.level.iter().enumerate().skip(start) {
             let paddr = table + level.index.value(vaddr) * self.entry_bytes;
@@ -429,18 +474,7 @@ impl Format {
             let Some(kind) = level.entry.iter().find(|kind| kind.when.holds(value)) else {
                 return walk;
             };
-            for (tests, right) in [
-                (&kind.writable, attr::WRITE),
-                (&kind.user, attr::USER),
-                (&kind.user_writable, attr::USER_WRITE),
-            ] {
-                if !agrees(tests, value) {
-                    attr &= !right;
-                }
-            }
-            if any(&kind.no_execute, value) {
-                attr |= attr::NO_EXECUTE;
-            }
+            attr = kind.restrict(value, attr);
             if let Some(field) = kind.domain {
                 domain = field.value(value) as u16 & 15;
             }

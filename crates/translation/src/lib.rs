@@ -28,6 +28,7 @@
 //! How the model works, what it leaves out and how to add a design is in `docs/model.md`.
 
 pub(crate) mod assoc;
+pub mod audit;
 pub(crate) mod cache;
 pub mod census;
 pub mod code;
