@@ -23,6 +23,8 @@ pub struct Args {
     pub about: String,
     /// Compare every translation with QEMU's.
     pub check: bool,
+    /// Audit the guest's TLB flushes.
+    pub audit: bool,
     /// Follow the guest from its first instruction on, not from the first mark on.
     pub whole: bool,
 }
@@ -49,10 +51,11 @@ impl Args {
                 "profile" => parsed.profile = Some(value.into()),
                 "about" => parsed.about = value.to_string(),
                 "check" => parsed.check = switch()?,
+                "audit" => parsed.audit = switch()?,
                 "whole" => parsed.whole = switch()?,
                 _ => bail!(
                     "unknown argument `{name}`; the arguments are ram, model, out, kernel, record, \
-                     profile, about, check and whole"
+                     profile, about, check, audit and whole"
                 ),
             }
         }
@@ -62,8 +65,12 @@ impl Args {
         if parsed.profile.is_some() && parsed.kernel.is_none() {
             bail!("`profile` needs `kernel=VMLINUX`, which has the functions' names");
         }
-        if parsed.profile.is_some() && (parsed.model.is_some() || parsed.record.is_some()) {
-            bail!("`profile` excludes `model` and `record`");
+        if parsed.audit && parsed.kernel.is_none() {
+            bail!("`audit` needs `kernel=VMLINUX`, to know which task runs");
+        }
+        let others = parsed.model.is_some() || parsed.record.is_some() || parsed.audit;
+        if parsed.profile.is_some() && others {
+            bail!("`profile` excludes `model`, `record` and `audit`");
         }
         Ok(parsed)
     }
@@ -93,8 +100,13 @@ mod tests {
             (vec!["ram=x", "check"], "NAME=VALUE"),
             (vec!["check=on"], "`ram=FILE`"),
             (vec!["ram=x", "profile=p"], "`kernel=VMLINUX`"),
+            (vec!["ram=x", "audit=on"], "`kernel=VMLINUX`"),
             (
                 vec!["ram=x", "kernel=k", "model=m", "profile=p"],
+                "excludes",
+            ),
+            (
+                vec!["ram=x", "kernel=k", "audit=on", "profile=p"],
                 "excludes",
             ),
         ] {

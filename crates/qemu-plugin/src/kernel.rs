@@ -190,6 +190,7 @@ mod tests {
     fn a_file_that_is_not_a_kernel_is_refused() {
         static LINUX: Linux = Linux {
             area: "area",
+            kernel_area: "area",
             current: "running",
             faults: &[],
             taken_off: 0,

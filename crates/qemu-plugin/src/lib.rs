@@ -6,6 +6,7 @@ mod adapter;
 mod api;
 mod arch;
 mod args;
+mod audit;
 mod block;
 mod check;
 mod cores;

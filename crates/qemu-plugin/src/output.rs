@@ -2,6 +2,7 @@
 //! The JSON that the plugin writes at the end. It depends on the guest alone, not on the host's
 //! speed.
 
+use crate::audit;
 use crate::check::Verdict;
 use crate::processes::Listed;
 use anyhow::{Context, Result};
@@ -35,6 +36,9 @@ pub struct Output {
     /// Translations compared with QEMU's; absent without `check=on`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Verdict>,
+    /// What the flush audit found; absent without `audit=on`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<audit::Verdict>,
     /// The model's counters at the end; null without a model.
     pub report: Option<Report>,
 }
@@ -64,6 +68,7 @@ impl Output {
             requests: Vec::new(),
             processes: Vec::new(),
             check: None,
+            audit: None,
             report: None,
         }
     }

@@ -79,6 +79,11 @@ impl Processes {
         identity
     }
 
+    /// The name of the process of an address space.
+    pub fn name(&self, root: u64) -> Option<String> {
+        self.spaces.get(&root).map(|space| space.name.clone())
+    }
+
     /// Roots and identities of all address spaces.
     pub fn identities(&self) -> impl Iterator<Item = (u64, Identity)> {
         self.spaces

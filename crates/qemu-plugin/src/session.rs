@@ -11,6 +11,7 @@ use crate::arch::op::Op;
 use crate::arch::registers::Bytes;
 use crate::arch::{Arch, Cpu};
 use crate::args::Args;
+use crate::audit::{Auditor, Now};
 use crate::block::{Block, Event};
 use crate::check::Checker;
 use crate::cores::Cores;
@@ -24,6 +25,18 @@ use crate::regions::Regions;
 use anyhow::{Context as _, Result};
 use translation::{AccessKind, Op as Instruction, Privilege, Sink};
 
+/// What the auditor may read, without borrowing the auditor.
+macro_rules! now {
+    ($session:ident) => {
+        Now {
+            arch: $session.arch,
+            cpu: $session.cpu.as_deref(),
+            kernel: $session.kernel.as_ref(),
+            at: $session.output.instructions,
+        }
+    };
+}
+
 pub struct Session {
     args: Args,
     arch: &'static Arch,
@@ -36,6 +49,7 @@ pub struct Session {
     /// The number of the next block that is executed.
     blocks: u32,
     checker: Option<Checker>,
+    auditor: Option<Auditor>,
     profiler: Option<Profiler>,
     processes: Processes,
     regions: Regions,
@@ -70,6 +84,7 @@ impl Session {
             engine,
             blocks: 0,
             checker: None,
+            auditor: None,
             profiler,
             processes: Processes::default(),
             regions: Regions::default(),
@@ -94,6 +109,10 @@ impl Session {
         self.engine.start(ram)?;
         if self.args.check {
             self.checker = Some(Checker::new(self.arch.walk, ram));
+        }
+        if self.args.audit {
+            let (cores, vmlinux) = (self.cores.count(), self.args.kernel.as_deref());
+            self.auditor = Some(Auditor::new(self.arch, cores, ram, vmlinux)?);
         }
         Ok(())
     }
@@ -187,6 +206,15 @@ impl Session {
             let context = &self.cores[vcpu].mmu.context;
             checker.access(context, AccessKind::Fetch, block.vaddr, block.paddr);
         }
+        if let Some(auditor) = &mut self.auditor {
+            match (block.kernel, block.paddr) {
+                (true, _) => auditor.enters(vcpu, block.vaddr),
+                (false, Some(paddr)) => {
+                    auditor.access(vcpu, AccessKind::Fetch, block.vaddr, paddr);
+                }
+                (false, None) => {}
+            }
+        }
         let engine = &mut self.engine;
         match block.number {
             Some(number) => engine.execute(vcpu, number),
@@ -236,6 +264,13 @@ impl Session {
         if let Some(checker) = &mut self.checker {
             checker.access(&self.cores[vcpu].mmu.context, kind, vaddr, Some(paddr));
         }
+        if let Some(auditor) = &mut self.auditor {
+            auditor.access(vcpu, kind, vaddr, paddr);
+            if store {
+                let now = now!(self);
+                auditor.stored(vcpu, paddr, size, &now);
+            }
+        }
         self.engine.at(vcpu, number);
         self.engine.access(vcpu, kind, vaddr, Some(paddr), size);
     }
@@ -265,6 +300,20 @@ impl Session {
         if self.cores[vcpu].mmu.context.privilege != privilege {
             self.cores[vcpu].mmu.context.privilege = privilege;
             self.send_context(vcpu);
+        }
+        self.audit_turn(vcpu, user);
+    }
+
+    /// Audits what the cores can use now that one has entered or left the kernel.
+    fn audit_turn(&mut self, vcpu: usize, user: bool) {
+        let Some(auditor) = &mut self.auditor else {
+            return;
+        };
+        if user {
+            let processes = &self.processes;
+            auditor.user(vcpu, &now!(self), |root| processes.name(root));
+        } else {
+            auditor.kernel(vcpu);
         }
     }
 
@@ -322,6 +371,14 @@ impl Session {
     fn send_context(&mut self, vcpu: usize) {
         let context = self.cores[vcpu].mmu.context;
         self.send(|engine| engine.set_context(vcpu, context));
+        self.audit_context(vcpu);
+    }
+
+    fn audit_context(&mut self, vcpu: usize) {
+        let (context, at) = (self.cores[vcpu].mmu.context, self.output.instructions);
+        if let (true, Some(auditor)) = (self.active, &mut self.auditor) {
+            auditor.context(vcpu, context, at);
+        }
     }
 
     fn close_faults(&mut self, vcpu: usize) {
@@ -343,6 +400,7 @@ impl Session {
             // An inactive run does not identify processes.
             core.ask = true;
             self.engine.set_context(number, core.mmu.context);
+            self.audit_context(number);
         }
     }
 
@@ -360,6 +418,13 @@ impl Session {
                 eprintln!("cohort-qemu: {complaint}");
             }
             self.output.check = Some(checker.verdict(&model));
+        }
+        if let Some(auditor) = &self.auditor {
+            let verdict = auditor.verdict();
+            for finding in &verdict.findings {
+                eprintln!("cohort-qemu: {} times: {}", finding.count, finding.first);
+            }
+            self.output.audit = Some(verdict);
         }
         if let Some(path) = &self.args.out {
             self.output

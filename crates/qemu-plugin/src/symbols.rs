@@ -9,6 +9,9 @@ use std::path::Path;
 /// The function number of code that no symbol covers.
 pub const UNKNOWN: u32 = 0;
 
+/// No function is longer than this, in bytes.
+const LONGEST: u64 = 1 << 16;
+
 /// Functions sorted by address. Functions of one name have one number, and so do the parts of a
 /// function that the compiler has moved out of its way (`NAME.cold`).
 #[derive(Debug)]
@@ -71,6 +74,14 @@ impl Symbols {
         }
     }
 
+    /// The function that holds this address and the offset in it, if the address may be code.
+    pub fn place(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self.starts.partition_point(|&(start, _)| start <= address);
+        let (start, number) = self.starts[after.checked_sub(1)?];
+        let offset = address - start;
+        (offset < LONGEST).then_some((&self.names[number as usize], offset))
+    }
+
     /// All names, by number.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -103,5 +114,10 @@ pub mod tests {
         assert_eq!(name(0x30), "late");
         assert_eq!(name(0x55), "late");
         assert!(symbols.at(0x30).1 && !symbols.at(0x31).1);
+        assert_eq!(symbols.place(0x31), Some(("late", 1)));
+        assert_eq!(
+            (symbols.place(0x8), symbols.place(0x5000_0000)),
+            (None, None)
+        );
     }
 }

@@ -156,6 +156,21 @@ pub struct Missing<C> {
     pub changed: Option<(C, C)>,
 }
 
+/// Rights in words; bits as in [`Missing::attr`].
+pub fn rights(bits: u16) -> String {
+    let mut words = vec!["read"];
+    if bits & (attr::WRITE | attr::USER_WRITE) != 0 {
+        words.push("write");
+    }
+    if bits & attr::NO_EXECUTE == 0 {
+        words.push("execute");
+    }
+    if bits & attr::USER == 0 {
+        words.push("kernel only");
+    }
+    words.join(", ")
+}
+
 /// What an audit has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -907,6 +922,14 @@ mod tests {
         assert!(wrong.iter().any(|missing| !missing.table
             && (missing.root, missing.now_root) == (0x10_000, 0x20_000)
             && missing.changed == Some((99, 99))));
+    }
+
+    #[test]
+    fn rights_are_words() {
+        assert_eq!(rights(attr::USER | attr::NO_EXECUTE), "read");
+        let all = attr::USER | attr::WRITE;
+        assert_eq!(rights(all), "read, write, execute");
+        assert_eq!(rights(0), "read, execute, kernel only");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub static ARCH: Arch = Arch {
         value: 0,
     },
     linux: None,
+    flushes: None,
     page_tables: "armv7-short",
     walk: walk::<Ram>,
     layout: VIRT,

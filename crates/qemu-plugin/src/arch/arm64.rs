@@ -28,6 +28,7 @@ pub static ARCH: Arch = Arch {
         value: 0,
     },
     linux: None,
+    flushes: None,
     page_tables: "armv8-4k",
     walk: walk::<Ram>,
     layout: VIRT,

@@ -38,6 +38,7 @@ mod tests {
             assert!(arch.system.contains(&arch.user_mode.register));
             if let Some(linux) = &arch.linux {
                 assert!(arch.system.contains(&linux.area));
+                assert!(arch.system.contains(&linux.kernel_area));
                 assert!(!linux.faults.is_empty());
             }
             let mut names: Vec<_> = arch.general.to_vec();

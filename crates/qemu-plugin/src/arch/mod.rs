@@ -13,7 +13,8 @@ mod words;
 mod x86;
 
 use crate::ram::{Layout, Ram};
-use op::Op;
+use op::{Mmu, Op, SystemRegister};
+use translation::audit::Drop;
 use translation::{AccessKind, Context};
 
 /// An architecture and the machine of it that QEMU emulates.
@@ -34,6 +35,9 @@ pub struct Arch {
     pub user_mode: UserMode,
     /// How to follow its Linux kernel. Without it, processes and page faults are not reported.
     pub linux: Option<Linux>,
+    /// What drops TLB entries on a processor that is as the guest's kernel believes it to be. Without
+    /// it, flushes cannot be audited.
+    pub flushes: Option<Flushes>,
     /// The page tables' format, by its name in models.
     pub page_tables: &'static str,
     /// The check mode's walk of these tables. It shares no code with the model's.
@@ -56,12 +60,26 @@ pub struct UserMode {
     pub value: u64,
 }
 
+/// What the flush audit must know of an architecture.
+///
+/// The timing model may keep more entries than the kernel counts on: it models tags on a processor
+/// that has none. An audit must drop exactly what the kernel knows to be dropped.
+#[derive(Debug)]
+pub struct Flushes {
+    /// What a write of this value to a system register drops. Called before the write.
+    pub written: fn(&SystemRegister, &Mmu, u64) -> Option<Drop>,
+    /// A page fault drops the entries of its address.
+    pub fault_drops: bool,
+}
+
 /// Where Linux keeps the running process and handles page faults.
 #[derive(Debug)]
 pub struct Linux {
     /// The register with the address of the processor's own area while user code runs, one of
     /// [`Arch::system`].
     pub area: &'static str,
+    /// The same while kernel code runs.
+    pub kernel_area: &'static str,
     /// The symbol of the pointer to the running task in that area.
     pub current: &'static str,
     /// The entries into the page fault handler.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! x86-64.
 
-use super::op::{Op, Operand, Reach, Scope, SystemRegister};
-use super::{Arch, Cpu, FaultEntry, Linux, UserMode, Walk};
+use super::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
+use super::{Arch, Cpu, FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
 use std::mem::replace;
+use translation::audit::Drop;
 use translation::{AccessKind, Context, GuestMemory, Invalidation};
 
 /// With QEMU's machine `microvm`.
@@ -18,7 +19,7 @@ pub static ARCH: Arch = Arch {
     pc: "rip",
     stack: "rsp",
     mark_argument: 0,
-    system: &["cr2", "cs", "k_gs_base"],
+    system: &["cr2", "cs", "gs_base", "k_gs_base"],
     user_mode: UserMode {
         register: "cs",
         mask: 3,
@@ -27,6 +28,7 @@ pub static ARCH: Arch = Arch {
     linux: Some(Linux {
         // The kernel's GS base: SWAPGS moved it here on the way to user code.
         area: "k_gs_base",
+        kernel_area: "gs_base",
         current: "pcpu_hot",
         faults: &[FaultEntry {
             symbol: "asm_exc_page_fault",
@@ -34,6 +36,10 @@ pub static ARCH: Arch = Arch {
         }],
         // The error code.
         taken_off: 8,
+    }),
+    flushes: Some(Flushes {
+        written,
+        fault_drops: true,
     }),
     page_tables: "x86-64",
     walk: walk::<Ram>,
@@ -60,6 +66,16 @@ fn fault(cpu: &dyn Cpu) -> (AccessKind, u64) {
 const CR0_PG: u64 = 1 << 31;
 /// CR4.LA57: the tables have five levels.
 const CR4_LA57: u64 = 1 << 12;
+/// CR4.PCIDE: entries are tagged.
+const CR4_PCIDE: u64 = 1 << 17;
+/// CR4.SMEP: the kernel executes no user page.
+const CR4_SMEP: u64 = 1 << 20;
+/// CR4.PSE, PAE, PGE and LA57: a change drops all entries.
+const CR4_FLUSHING: u64 = 1 << 4 | 1 << 5 | 1 << 7 | CR4_LA57;
+/// The bits of CR3 that are the PCID.
+const PCID: u64 = 0xfff;
+/// The bit of a value for CR3 that keeps entries.
+const CR3_KEEP: u64 = 1 << 63;
 
 static CR0: SystemRegister = SystemRegister {
     name: "cr0",
@@ -75,6 +91,10 @@ static CR3: SystemRegister = SystemRegister {
     write: |mmu, value| {
         // The other bits are PCID, cache control and "keep entries".
         let root = value & ADDRESS;
+        mmu.context.asid = match mmu.control & CR4_PCIDE {
+            0 => 0,
+            _ => (value & PCID) as u16,
+        };
         // The kernel writes the same root again to flush the current address space. A new root is
         // a switch without a flush: the modelled processor has PCID, though QEMU's has not.
         let again = replace(&mut mmu.context.root, root) == root;
@@ -91,6 +111,21 @@ static CR4: SystemRegister = SystemRegister {
         changed.then_some(Invalidation::All)
     },
 };
+
+/// What a write of a control register drops (Intel SDM volume 3, 4.10.4.1).
+fn written(register: &SystemRegister, mmu: &Mmu, value: u64) -> Option<Drop> {
+    match register.name {
+        "cr0" => (mmu.context.paging != (value & CR0_PG != 0)).then_some(Drop::All),
+        "cr3" if mmu.control & CR4_PCIDE == 0 => Some(Drop::All),
+        "cr3" if value & CR3_KEEP != 0 => None,
+        "cr3" => Some(Drop::Tag((value & PCID) as u16)),
+        _ => {
+            let (set, cleared) = (value & !mmu.control, mmu.control & !value);
+            let flushes = (set | cleared) & CR4_FLUSHING | cleared & CR4_PCIDE | set & CR4_SMEP;
+            (flushes != 0).then_some(Drop::All)
+        }
+    }
+}
 
 /// QEMU's `microvm` (hw/i386/microvm.c): 3 GB from 0, the rest from 4 GB.
 pub const MICROVM: Layout = Layout {
@@ -340,6 +375,26 @@ mod tests {
         assert_eq!((mmu.context.paging, mmu.context.levels), (true, 4));
         let _ = (CR4.write)(&mut mmu, CR4_LA57);
         assert_eq!((mmu.context.root, mmu.context.levels), (0x2000, 5));
+    }
+
+    #[test]
+    fn an_audit_drops_what_the_kernel_counts_on() {
+        // Without PCID a write of CR3 drops all of the user's entries, whatever its root.
+        let mut mmu = Mmu::default();
+        assert_eq!(written(&CR3, &mmu, 0x1000), Some(Drop::All));
+        assert_eq!(written(&CR0, &mmu, CR0_PG), Some(Drop::All));
+        assert_eq!(written(&CR0, &mmu, 1), None);
+        assert_eq!(written(&CR4, &mmu, 1 << 7), Some(Drop::All));
+        assert_eq!(written(&CR4, &mmu, CR4_PCIDE), None);
+        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::All));
+        // With PCID it drops those of the new PCID, or none.
+        let _ = (CR4.write)(&mut mmu, CR4_PCIDE | CR4_SMEP);
+        assert_eq!(written(&CR3, &mmu, 0x1003), Some(Drop::Tag(3)));
+        assert_eq!(written(&CR3, &mmu, CR3_KEEP | 0x1003), None);
+        assert_eq!(written(&CR4, &mmu, CR4_PCIDE), None);
+        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::All));
+        let _ = (CR3.write)(&mut mmu, CR3_KEEP | 0x1003);
+        assert_eq!((mmu.context.root, mmu.context.asid), (0x1000, 3));
     }
 
     #[test]

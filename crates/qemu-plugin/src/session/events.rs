@@ -6,6 +6,7 @@ use crate::arch::FaultEntry;
 use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
 use crate::block::{Event, Site};
 use crate::mark::Mark;
+use translation::audit::Drop;
 use translation::{Invalidation, Sink};
 
 impl Session {
@@ -47,6 +48,7 @@ impl Session {
             Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
             Scope::All => (Invalidation::All, None),
         };
+        self.audit_invalidation(vcpu, what, reach);
         // Kernel code is at the same address in every space.
         let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
         match reach {
@@ -68,12 +70,41 @@ impl Session {
         }
     }
 
+    /// Has the auditor drop the same entries, of which it has none that are global.
+    fn audit_invalidation(&mut self, vcpu: usize, what: Invalidation, reach: Reach) {
+        let at = self.output.instructions;
+        let (true, Some(auditor)) = (self.active, &mut self.auditor) else {
+            return;
+        };
+        let (drop, words) = match what {
+            Invalidation::Page { vaddr } => {
+                (Drop::Page { vaddr }, format!("of the page {vaddr:#x}"))
+            }
+            Invalidation::PageAllSpaces { vaddr } => (
+                Drop::PageEverywhere { vaddr },
+                format!("of the page {vaddr:#x} of all tags"),
+            ),
+            _ => (Drop::All, "of everything".into()),
+        };
+        let cores = match reach {
+            Reach::Core => vcpu..vcpu + 1,
+            Reach::Machine => 0..self.cores.count(),
+        };
+        for core in cores {
+            auditor.invalidate(core, drop, words.clone(), at);
+        }
+    }
+
     fn general(&self, number: u8) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.general(number))
     }
 
     /// Writes a system register.
     fn write(&mut self, vcpu: usize, register: &SystemRegister, value: u64) {
+        let audited = self.auditor.as_ref().filter(|_| self.active);
+        let dropped = audited.and_then(|audited| {
+            (audited.flushes().written)(register, &self.cores[vcpu].mmu, value)
+        });
         let mmu = &mut self.cores[vcpu].mmu;
         let before = mmu.context;
         let flush = (register.write)(mmu, value);
@@ -86,6 +117,13 @@ impl Session {
         }
         if context != before {
             self.send_context(vcpu);
+        }
+        if let (Some(drop), Some(auditor)) = (dropped, &mut self.auditor) {
+            let words = match drop {
+                Drop::Tag(tag) => format!("of tag {tag} by {}", register.name),
+                _ => format!("of everything by {}", register.name),
+            };
+            auditor.invalidate(vcpu, drop, words, self.output.instructions);
         }
         if let Some(what) = flush {
             self.cores.renew(context.root);
@@ -102,6 +140,9 @@ impl Session {
             return;
         }
         let (kind, vaddr) = (entry.read)(&**cpu);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.fault(vcpu, vaddr);
+        }
         self.cores[vcpu].faults.push(cpu.named(self.arch.stack));
         self.send(|engine| engine.fault(vcpu, kind, vaddr));
     }

@@ -40,6 +40,7 @@ const DESCRIPTION: Arch = Arch {
     },
     linux: Some(Linux {
         area: "area",
+        kernel_area: "area",
         current: "running",
         faults: &[FaultEntry {
             symbol: "fault",
@@ -47,6 +48,7 @@ const DESCRIPTION: Arch = Arch {
         }],
         taken_off: 16,
     }),
+    flushes: None,
     page_tables: "made-up",
     // Physical is virtual plus a megabyte.
     walk: |_, vaddr, _| Walk {
