@@ -132,23 +132,26 @@ impl Auditor {
         Ok(Self::with(
             arch,
             flushes,
-            Audit::new(format, cores, ram),
+            ram,
+            format,
             vmlinux.map(Symbols::read).transpose()?,
             cores,
         ))
     }
 
-    fn with(
+    /// The same with TLBs and names that are given.
+    pub fn with(
         arch: &'static Arch,
         flushes: &'static Flushes,
-        audit: Audit<Ram, Change>,
+        ram: Ram,
+        format: Format,
         symbols: Option<Symbols>,
         cores: usize,
     ) -> Self {
         Auditor {
             arch,
             flushes,
-            audit,
+            audit: Audit::new(format, cores, ram),
             symbols,
             cores: vec![Seen::default(); cores],
             returned: HashMap::new(),
@@ -267,8 +270,8 @@ impl Auditor {
 
     fn report(&mut self, found: &Missing<Change>, at: u64, name: impl Fn(u64) -> Option<String>) {
         let kind = kind(found);
-        let function = match &found.changed {
-            Some((first, _)) => self.function(first.code),
+        let function = match found.changed.first() {
+            Some(first) => self.function(first.code),
             None => "no store that was seen".into(),
         };
         let key = (function.clone(), kind);
@@ -314,11 +317,15 @@ impl Auditor {
             (None, false) => format!("; the tables at {:#x} give nothing", found.now_root),
             (_, true) => format!("; the tables at {:#x} do not have it", found.now_root),
         });
-        if let Some((first, last)) = &found.changed {
+        if let Some(first) = found.changed.first() {
             text.push_str(&format!("; changed {}", self.change_words(first, at)));
-            if last.at != first.at {
-                text.push_str(&format!("; then {}", self.change_words(last, at)));
-            }
+        }
+        if let [_, between @ .., last] = &found.changed[..] {
+            text.push_str(&match between.len() {
+                0 => "; then".to_string(),
+                more => format!("; then {more} times, then"),
+            });
+            text.push_str(&format!(" {}", self.change_words(last, at)));
         }
         match &self.cores[found.core].flush {
             Some(flush) => text.push_str(&format!(

@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const RECENT: usize = 1024;
 /// [`Key::what`] of an entry that points to a table: this and the power of two that it covers.
 const TABLE: u8 = 64;
+/// Changes of an entry that are kept.
+const CHANGES: usize = 8;
 /// Rights that a processor grants; [`attr::NO_EXECUTE`] takes one away.
 const GRANTS: u16 = attr::WRITE | attr::USER | attr::USER_WRITE;
 
@@ -85,8 +87,8 @@ struct Held<C> {
     /// The words that it was read from.
     walk: Walk,
     steps: usize,
-    /// The first change of such a word, and the last.
-    changed: Option<(C, C)>,
+    /// The changes of such a word, as [`mark`] keeps them.
+    changed: Vec<C>,
 }
 
 impl<C> Held<C> {
@@ -152,8 +154,8 @@ pub struct Missing<C> {
     pub now: Option<Translation>,
     /// How they differ.
     pub wrong: Wrong,
-    /// The first change since it was read, and the last; none if no store was seen.
-    pub changed: Option<(C, C)>,
+    /// The changes since it was read: the first and the last ones. Empty if no store was seen.
+    pub changed: Vec<C>,
 }
 
 /// Rights in words; bits as in [`Missing::attr`].
@@ -353,7 +355,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             root,
             walk: *walk,
             steps: steps.len(),
-            changed: None,
+            changed: Vec::new(),
         };
         if steps
             .last()
@@ -433,7 +435,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             let value = self.format.read(&self.memory, at);
             for reach in &self.tables[&(paddr >> 12)] {
                 let shift = self.format.level_shift(reach.level);
-                let first = reach.from.wrapping_add((at & 0xfff) / bytes << shift);
+                let first = reach.from.wrapping_add(((at & 0xfff) / bytes) << shift);
                 let last = first.wrapping_add((1 << shift) - 1);
                 for core in &mut self.cores {
                     for &(tag, what) in &core.kinds {
@@ -444,7 +446,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                             let Some(step) = steps.find(|step| step.paddr == at) else {
                                 continue;
                             };
-                            if Some(step.value) == value && held.changed.is_none() {
+                            if Some(step.value) == value && held.changed.is_empty() {
                                 continue;
                             }
                             if let Some(make) = change.take() {
@@ -519,13 +521,13 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         self.counts.audits += u64::from(suspects.iter().any(|key| key.tag == tag));
         for key in suspects.into_iter().filter(|key| key.tag == tag) {
             let held = self.cores[core].entries.get(&key);
-            let Some((first, last)) = held.and_then(|held| held.changed.clone()) else {
+            if held.is_none_or(|held| held.changed.is_empty()) {
                 self.cores[core].suspects.remove(&key);
                 continue;
-            };
+            }
             self.counts.compared += 1;
             match self.compare(core, &key) {
-                Some(found) if done(&first) && done(&last) => {
+                Some(found) if found.changed.iter().all(&done) => {
                     missing.push(found);
                     self.forget(core, &key);
                 }
@@ -533,7 +535,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 None => {
                     self.cores[core].suspects.remove(&key);
                     if let Some(held) = self.cores[core].entries.get_mut(&key) {
-                        held.changed = None;
+                        held.changed.clear();
                     }
                 }
             }
@@ -546,7 +548,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
     pub fn sweep(&mut self, core: usize) -> Vec<Missing<C>> {
         let tag = self.cores[core].context.asid;
         let keys: Vec<Key> = under(&mut self.cores[core].entries, tag)
-            .filter(|(_, held)| held.changed.is_none())
+            .filter(|(_, held)| held.changed.is_empty())
             .map(|(key, _)| *key)
             .collect();
         self.counts.audits += 1;
@@ -653,11 +655,12 @@ fn more(held: u16, now: u16) -> bool {
     held & GRANTS & !now != 0 || now & !held & attr::NO_EXECUTE != 0
 }
 
+/// Adds a change to those of an entry, of which the first and the last ones are kept.
 fn mark<C: Clone>(held: &mut Held<C>, change: &C) {
-    match &mut held.changed {
-        Some((_, last)) => *last = change.clone(),
-        none => *none = Some((change.clone(), change.clone())),
+    if held.changed.len() == CHANGES {
+        held.changed.remove(1);
     }
+    held.changed.push(change.clone());
 }
 
 /// The entries under a tag.
@@ -761,7 +764,7 @@ mod tests {
             };
             assert_eq!((missing.core, missing.vaddr), (1, VADDR));
             assert_eq!((missing.wrong, missing.frame), (wrong, 0x90_000));
-            assert_eq!(missing.changed, Some((7, 7)));
+            assert_eq!(missing.changed, [7]);
             assert_eq!(guest.judge(), []);
         }
     }
@@ -811,7 +814,11 @@ mod tests {
         guest.store(LEAF(), 0xb0_000 | RW, 8);
         assert!(guest.audit.judge(0, |&by| by == 7).is_empty());
         assert!(guest.audit.judge(0, |&by| by == 8).is_empty());
-        assert_eq!(guest.audit.judge(0, |_| true).len(), 1);
+        for by in 10..20 {
+            guest.store(LEAF(), 0xc0_000 | RW, by);
+        }
+        let missing = guest.audit.judge(0, |_| true);
+        assert_eq!(missing[0].changed, [7, 13, 14, 15, 16, 17, 18, 19]);
     }
 
     #[test]
@@ -921,7 +928,7 @@ mod tests {
         let wrong = guest.audit.judge(0, |_| true);
         assert!(wrong.iter().any(|missing| !missing.table
             && (missing.root, missing.now_root) == (0x10_000, 0x20_000)
-            && missing.changed == Some((99, 99))));
+            && missing.changed == [99]));
     }
 
     #[test]

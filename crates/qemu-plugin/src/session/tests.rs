@@ -3,12 +3,14 @@
 
 use super::*;
 use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
-use crate::arch::{FaultEntry, Linux, UserMode, Walk};
+use crate::arch::{FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::block::Site;
 use crate::ram::Layout;
 use std::cell::Cell;
 use std::rc::Rc;
 use translation::Context;
+use translation::audit::Drop;
+use translation::format::Format;
 
 static ROOT: SystemRegister = SystemRegister {
     name: "root",
@@ -23,6 +25,16 @@ static MADE_UP: Arch = DESCRIPTION;
 /// The same, without a known kernel.
 static UNKNOWN_KERNEL: Arch = Arch {
     linux: None,
+    ..DESCRIPTION
+};
+
+/// The same with the tables of x86-64, and with a root that drops all when it is written.
+static AUDITED: Arch = Arch {
+    page_tables: "x86-64",
+    flushes: Some(Flushes {
+        written: |_, _, _| Some(Drop::All),
+        fault_drops: true,
+    }),
     ..DESCRIPTION
 };
 
@@ -224,4 +236,116 @@ fn a_kernel_is_refused_where_the_architecture_knows_none() {
         panic!("it was taken");
     };
     assert!(error.to_string().contains("cannot read"), "{error}");
+}
+
+/// The words of tables from 0x1000 on, which map the page of the program counter at 0x8000.
+fn tables() -> Vec<u64> {
+    let mut words = vec![0; 0x9000 / 8];
+    for table in 1..4 {
+        words[table * 512] = (table as u64 + 1) << 12 | 7;
+    }
+    words[LEAF] = 0x8000 | 7;
+    words
+}
+
+/// The word of the last table that maps the page.
+const LEAF: usize = 4 * 512 + 5;
+/// In the second function of `alphabet`.
+const CODE: u64 = 0xffff_ffff_8100_2010;
+
+/// A session that audits, in user code that has just been fetched.
+fn audited(words: &[u64]) -> (Session, Rc<Registers>) {
+    let (mut session, registers) = session();
+    session.checker = None;
+    let ram = Ram::over(words, MADE_UP.layout);
+    session.auditor = Some(Auditor::with(
+        &AUDITED,
+        AUDITED.flushes.as_ref().unwrap(),
+        ram,
+        Format::builtin("x86-64").unwrap(),
+        Some(crate::symbols::tests::alphabet(5)),
+        2,
+    ));
+    registers.general[0].set(0x1000);
+    execute(&mut session, CODE, &[1, 0]);
+    execute(&mut session, CODE, &[4, 6]);
+    run_user(&mut session);
+    (session, registers)
+}
+
+fn run_user(session: &mut Session) {
+    let mut block = session.block(0x3000, 0);
+    block.instructions = 10;
+    block.paddr = Some(0x8000);
+    session.fetch(&mut block);
+}
+
+fn run_kernel(session: &mut Session) {
+    let mut block = session.block(CODE, 0);
+    block.instructions = 10;
+    session.fetch(&mut block);
+}
+
+#[test]
+fn a_page_that_is_taken_without_a_flush_is_found_when_its_task_returns() {
+    let mut words = tables();
+    let (mut session, _registers) = audited(&words);
+    let verdict = |session: &Session| session.auditor.as_ref().unwrap().verdict();
+    assert_eq!(verdict(&session).filled, 1);
+
+    // GIVEN the kernel clears the entry WHEN it is still at work THEN nothing is wrong.
+    run_kernel(&mut session);
+    words[LEAF] = 0;
+    session.access(0, MADE_UP.kernel, LEAF as u64 * 8, 8, true);
+    run_kernel(&mut session);
+    assert_eq!(
+        (verdict(&session).changes, verdict(&session).audits),
+        (1, 0)
+    );
+
+    // WHEN it returns THEN a flush is missing, and its place and the entry are named.
+    run_user(&mut session);
+    let found = verdict(&session);
+    assert_eq!((found.audits, found.compared, found.missing), (1, 1, 1));
+    let [finding] = &found.findings[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (finding.function.as_str(), finding.kind.as_str()),
+        ("b", "page that is gone")
+    );
+    for words in [
+        "core 0 in user mode (tester) holds for 0x5000, 4 KB, the page 0x8000",
+        "(read, execute)",
+        "the tables at 0x1000 give nothing",
+        "changed in b+0x10 on core 0, 20 instructions ago",
+    ] {
+        assert!(finding.first.contains(words), "{}", finding.first);
+    }
+}
+
+#[test]
+fn a_page_that_is_taken_with_a_flush_is_right() {
+    for bytes in [&[1, 0][..], &[2, 1]] {
+        let mut words = tables();
+        let (mut session, registers) = audited(&words);
+        registers.general[1].set(0x5000);
+        run_kernel(&mut session);
+        words[LEAF] = 0;
+        session.access(0, MADE_UP.kernel, LEAF as u64 * 8, 8, true);
+        execute(&mut session, CODE, bytes);
+        words[LEAF] = 0x8000 | 7;
+        run_user(&mut session);
+        let found = session.auditor.as_ref().unwrap().verdict();
+        assert_eq!((found.changes, found.missing, found.filled), (1, 0, 2));
+    }
+}
+
+#[test]
+fn an_audit_is_refused_where_the_architecture_has_no_rules_for_it() {
+    let ram = Ram::over(&[], MADE_UP.layout);
+    let Err(error) = Auditor::new(&MADE_UP, 1, ram, None) else {
+        panic!("it was taken");
+    };
+    assert!(error.to_string().contains("made-up guests"), "{error}");
 }
