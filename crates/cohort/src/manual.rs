@@ -277,6 +277,19 @@ fn of(command: &str) -> Option<Extra> {
                 "Compare the model's translations with QEMU's.",
             )]
         }
+        "cohort lab audit" => {
+            statuses = TESTS;
+            &[
+                (
+                    "cohort lab audit --config pristine",
+                    "Look for missing TLB flushes in a stock kernel.",
+                ),
+                (
+                    "cohort lab audit --without flush_tlb_mm_range -- fork-cost --rounds 1",
+                    "Leave a flush out, and see it reported.",
+                ),
+            ]
+        }
         "cohort lab check-native" => &[(
             "cohort lab check-native --rounds 3",
             "Compare the model's ratios with those of this machine.",

@@ -4,7 +4,7 @@
 use super::Lab;
 use super::arch::{Arch, LAB};
 use super::check::{
-    arm64, fuzz, mmtests, mutate, native, packages, scan_kernels, selftests, soak, stages,
+    arm64, audit, fuzz, mmtests, mutate, native, packages, scan_kernels, selftests, soak, stages,
     tally::Tally,
 };
 use super::experiment::{
@@ -109,6 +109,9 @@ enum Command {
     /// Let one function of the kernel do nothing, one after the other, and run the test that must fail
     /// then; fail if one does not.
     Mutate(mutate::Options),
+    /// Boot a kernel under a plugin that keeps what a processor's TLBs could hold; fail if the kernel
+    /// leaves out a TLB flush.
+    Audit(audit::Options),
     /// Write the patches that would be sent, in series with cover letters, and check that git takes
     /// them.
     Series(send::Options),
@@ -247,6 +250,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::Mutate(options) => {
             let tally = mutate::mutate(&lab, &options)?;
             return counted(&tally, args.tally.as_deref());
+        }
+        Command::Audit(options) => {
+            if !audit::audit(&lab, &options)? {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         Command::Series(options) => {
             let tally = send::series(&lab, &options)?;

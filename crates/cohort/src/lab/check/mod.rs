@@ -2,6 +2,7 @@
 //! Tests that need a guest, each with a verdict of its own.
 
 pub mod arm64;
+pub mod audit;
 pub mod fuzz;
 pub mod mmtests;
 pub mod mutate;

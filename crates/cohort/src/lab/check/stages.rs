@@ -159,6 +159,25 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "mutate"],
         made_from: GUEST,
     },
+    // No kernel leaves out a TLB flush, but for the one that is made to.
+    Stage {
+        name: "flushes",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "audit"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "flushes, stock kernel",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "audit", "--config", "pristine"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "flushes, one left out",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
+        made_from: GUEST,
+    },
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
     Stage {
         name: "series",

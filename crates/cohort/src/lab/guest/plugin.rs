@@ -48,6 +48,8 @@ pub struct Plugin {
     pub about: String,
     /// Walk the page tables at every access and compare.
     pub check: bool,
+    /// Audit the kernel's TLB flushes.
+    pub audit: bool,
     /// From the first instruction on, whatever the marks.
     pub whole: bool,
 }
@@ -135,6 +137,7 @@ impl Plugin {
             task,
             about: String::new(),
             check: false,
+            audit: false,
             whole: false,
         })
     }
@@ -171,7 +174,11 @@ impl Plugin {
             // QEMU takes a single one for the end of the value.
             text.push_str(&format!(",about={}", self.about.replace(',', ",,")));
         }
-        for (name, on) in [("check", self.check), ("whole", self.whole)] {
+        for (name, on) in [
+            ("check", self.check),
+            ("audit", self.audit),
+            ("whole", self.whole),
+        ] {
             if on {
                 text.push_str(&format!(",{name}=on"));
             }
@@ -209,6 +216,8 @@ pub struct Output {
     pub instructions: u64,
     /// Translations compared, if that was asked for.
     pub check: Option<Check>,
+    /// What the flush audit found, if that was asked for.
+    pub audit: Option<Audit>,
     regions: Vec<Part>,
     requests: Vec<Part>,
 }
@@ -247,6 +256,52 @@ impl Check {
                 log.display()
             )
         })
+    }
+}
+
+/// What the flush audit found.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Audit {
+    /// Times that entries were compared.
+    pub audits: u64,
+    /// Entries compared.
+    pub compared: u64,
+    /// Entries that the TLBs were filled with.
+    pub filled: u64,
+    /// Changes of tables below entries.
+    pub changes: u64,
+    /// Entries that outlived their flush.
+    pub missing: u64,
+    /// Entries that are wrong though no store to their tables was seen.
+    pub unseen: u64,
+    /// Faults that a processor would have taken for the rights of an old entry.
+    pub spurious: u64,
+    /// Uses of an old page, allowed ones included.
+    pub diverged: u64,
+    /// One per function of the kernel and kind of mistake.
+    pub findings: Vec<Finding>,
+}
+
+/// Missing flushes of one place.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Finding {
+    /// The function that changed the table.
+    pub function: String,
+    /// What is wrong with the entry.
+    pub kind: String,
+    /// How many entries.
+    pub count: u64,
+    /// Sentences about the first.
+    pub first: String,
+}
+
+impl Audit {
+    /// The result in a sentence.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} audits, {} entries compared, {} missing flushes",
+            self.audits, self.compared, self.missing
+        )
     }
 }
 
@@ -453,6 +508,7 @@ mod tests {
             task: Task::Model("baseline".into()),
             about: String::new(),
             check: true,
+            audit: false,
             whole: false,
         };
         let text = plugin.argument(Path::new("/m"), Path::new("/out/run/x"));
@@ -472,6 +528,14 @@ mod tests {
             check: false,
             ..plugin.clone()
         };
+        let auditor = Plugin {
+            task: Task::Count,
+            check: false,
+            audit: true,
+            ..plugin.clone()
+        };
+        let text = auditor.argument(Path::new("/m"), Path::new("/out/run/x"));
+        assert!(text.ends_with(",kernel=/vmlinux,audit=on"), "{text}");
         // A comma is doubled; an equals sign within a value is the value's own.
         let text = recorder.argument(Path::new("/m"), Path::new("/out/run/x"));
         let about = ",about=x,, stock,, Linux 6.12.1 (bench,, change a=b)";

@@ -6,7 +6,7 @@
 //! (see `image.rs`), and in which that one test runs. First all of the tests run on the kernel as it
 //! is: a test that fails there shows nothing.
 
-mod image;
+pub(super) mod image;
 
 use super::tally::Tally;
 use crate::lab::Lab;

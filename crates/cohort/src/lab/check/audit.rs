@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cohort lab audit`: boots a kernel under the plugin, which keeps what a processor's TLBs could
+//! hold, runs a workload, and fails if the kernel left out a TLB flush. `docs/flush-audit.md` says what
+//! it finds and what it cannot find.
+
+use super::mutate::image;
+use crate::lab::Lab;
+use crate::lab::guest::job::Step;
+use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
+use crate::lab::guest::programs;
+use crate::lab::guest::run::{Machine, Spec};
+use crate::lab::host::files;
+use crate::lab::kernel::build::{self, Config};
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// Guest seconds for a step.
+const STEP_LIMIT: u64 = 600;
+/// Fewer comparisons than this are not an audit.
+const ENOUGH: u64 = 10;
+/// The workload if none is named: forks and memory operations that any kernel has.
+const STOCK: &[(&str, &str)] = &[
+    (
+        "forks",
+        "fork-cost --zygote --sizes 1m --rounds 3 --child-writes 8",
+    ),
+    ("fuzz", "fuzz --seed 1 --seconds 600 --ops 1500"),
+    (
+        "fuzz-race",
+        "fuzz --seed 2 --seconds 600 --ops 1500 --race 50",
+    ),
+];
+/// What our own kernels run besides, with `-q`.
+const SELFTESTS: &[&str] = &[
+    "tlb",
+    "share",
+    "unshare_map",
+    "unshare_advice",
+    "race_fork",
+    "race_pages",
+    "reclaim_page",
+    "upper",
+];
+
+/// What to boot and to run.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The kernel.
+    #[arg(long, value_enum, default_value_t = Config::Bench)]
+    config: Config,
+    /// Your own kernel: vmlinux, with its symbols and with virtio over MMIO.
+    #[arg(long, value_name = "VMLINUX", conflicts_with = "config")]
+    kernel: Option<PathBuf>,
+    /// Let this function of the kernel do nothing, in a copy, and fail if the audit reports nothing.
+    #[arg(long, value_name = "FUNCTION")]
+    without: Option<String>,
+    /// What the function of `--without` returns.
+    #[arg(long, value_name = "VALUE", requires = "without")]
+    returns: Option<i32>,
+    /// Words for the kernel's command line.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "cohort=always",
+        allow_hyphen_values = true
+    )]
+    append: String,
+    /// Processors.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    cpus: u32,
+    /// Memory in MB.
+    #[arg(long, default_value_t = 1024)]
+    memory: u64,
+    /// End the guest after so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    timeout: u64,
+    /// Run this line in the guest instead of the built-in workload.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+impl Options {
+    fn steps(&self) -> Vec<Step> {
+        let step = |name: &str, command: &str| Step::new(name, STEP_LIMIT, command);
+        if !self.command.is_empty() {
+            return vec![step("command", &self.command.join(" "))];
+        }
+        let mut steps: Vec<Step> = STOCK.iter().map(|(name, line)| step(name, line)).collect();
+        if self.own() {
+            let line = |name: &&str| step(name, &format!("{name} -q -m always"));
+            steps.extend(SELFTESTS.iter().map(line));
+        }
+        steps
+    }
+
+    /// It is a kernel of this checkout that shares page tables.
+    fn own(&self) -> bool {
+        self.kernel.is_none() && self.config != Config::Pristine
+    }
+}
+
+/// Boots the guest; true if no flush is missing, or if one is where one was left out.
+pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
+    let (image, built) = build::image(lab, options.config, options.kernel.as_deref())?;
+    let image = match &options.without {
+        None => image,
+        Some(function) => planted(lab, &image, function, options.returns)?,
+    };
+    let image = image
+        .canonicalize()
+        .with_context(|| format!("cannot read {}", image.display()))?;
+    let mut plugin = Plugin::new(&image, Task::Count)?;
+    plugin.audit = true;
+    plugin.whole = true;
+    let mut programs = programs::workloads(lab)?;
+    programs.push(programs::fuzz(lab)?);
+    if options.own() {
+        programs.extend(programs::selftests(lab, options.config)?);
+    }
+    let outcome = Spec {
+        machine: Machine::lab(),
+        name: "audit".into(),
+        kernel: &image,
+        memory: options.memory,
+        cpus: options.cpus,
+        icount: true,
+        rootfs: None,
+        read_limit: None,
+        cmdline: options.append.clone(),
+        init: &programs::init(lab)?,
+        programs: &programs,
+        steps: options.steps(),
+        plugin: Some(&plugin),
+        limit: options.timeout,
+    }
+    .run(lab)?;
+    match (&built, &options.without) {
+        (Some(kernel), None) => say!("Linux {}", kernel.describe())?,
+        (_, Some(function)) => say!("{}, where {function} does nothing", image.display())?,
+        (None, None) => say!("{}", image.display())?,
+    }
+    // A kernel that lacks a flush may well crash. What the plugin has seen until then counts.
+    let mut problems: Vec<String> = outcome.problem().into_iter().collect();
+    problems.extend(outcome.complaints);
+    for step in outcome.report.steps.iter().filter(|s| !s.ending.success()) {
+        problems.push(format!("{}: {}", step.name, step.ending));
+    }
+    for problem in &problems {
+        say!("  {problem}")?;
+    }
+    let dir = lab.out("run/audit");
+    let Some(audit) = Output::read(&dir)?.audit else {
+        bail!("the plugin has audited nothing");
+    };
+    print(&audit)?;
+    Ok(match options.without {
+        Some(_) => audit.missing > 0,
+        None => problems.is_empty() && audit.missing + audit.unseen == 0 && audit.audits >= ENOUGH,
+    })
+}
+
+fn print(audit: &Audit) -> Result<()> {
+    for finding in &audit.findings {
+        say!(
+            "  {}: {} ({} times)\n    {}",
+            finding.function,
+            finding.kind,
+            finding.count,
+            finding.first
+        )?;
+    }
+    say!(
+        "  {} entries filled, {} changes of tables below them; {} faults that only a processor would \
+         take, {} uses of an old page while a flush was due",
+        audit.filled,
+        audit.changes,
+        audit.spurious,
+        audit.diverged
+    )?;
+    if audit.unseen > 0 {
+        say!(
+            "  {} entries are wrong though no store to their tables was seen: a device wrote them, or \
+             the audit is at fault",
+            audit.unseen
+        )?;
+    }
+    if audit.audits < ENOUGH {
+        say!("  that is too little to be an audit")?;
+    }
+    say!("{}", audit.sentence())
+}
+
+/// A copy of the kernel in which a function does nothing.
+fn planted(lab: &Lab, image: &Path, function: &str, returns: Option<i32>) -> Result<PathBuf> {
+    let whole = std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+    let planted = lab.out("audit/vmlinux");
+    files::write(&planted, &image::without(&whole, function, returns)?)?;
+    Ok(planted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &[&str]) -> Options {
+        let words = ["audit"].iter().chain(line);
+        <Line as clap::Parser>::try_parse_from(words)
+            .unwrap()
+            .options
+    }
+
+    #[test]
+    fn our_kernels_run_their_selftests_and_others_what_any_kernel_has() {
+        let names = |line: &[&str]| -> Vec<String> {
+            let steps = options(line).steps();
+            steps.into_iter().map(|step| step.name).collect()
+        };
+        assert_eq!(names(&[]).len(), STOCK.len() + SELFTESTS.len());
+        assert_eq!(names(&["--config", "pristine"]).len(), STOCK.len());
+        assert_eq!(names(&["--kernel", "vmlinux"]).len(), STOCK.len());
+        let own = options(&["--", "fork-cost", "--rounds", "1"]).steps();
+        assert_eq!(own[0].command, "fork-cost --rounds 1");
+        assert_eq!(own.len(), 1);
+    }
+}
