@@ -5,6 +5,7 @@
 
 use super::mutate::image;
 use crate::lab::Lab;
+use crate::lab::arch;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
 use crate::lab::guest::programs;
@@ -114,9 +115,9 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     plugin.audit = true;
     plugin.whole = true;
     let mut programs = programs::workloads(lab)?;
-    programs.push(programs::fuzz(lab)?);
+    programs.push(programs::fuzz(lab, arch::LAB)?);
     if options.own() {
-        programs.extend(programs::selftests(lab, options.config)?);
+        programs.extend(programs::selftests(lab, arch::LAB, options.config)?);
     }
     let outcome = Spec {
         machine: Machine::lab(),
