@@ -18,5 +18,6 @@ mod columns;
 pub mod content;
 pub mod entries;
 pub mod group;
+pub mod joins;
 pub mod kin;
 mod parts;
