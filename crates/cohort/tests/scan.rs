@@ -345,6 +345,15 @@ fn every_form_is_what_it_says() {
         &["-d"][..],
         &["-t", "-k", "-r"],
         &["-c", "group,ptps,left", "-s", "ptps"],
+        &["--joins"],
+        &[
+            "--joins",
+            "-d",
+            "-c",
+            "group,joins,places-left",
+            "-s",
+            "joins",
+        ],
     ] {
         let table = form(args);
         let wide = table.lines().find(|line| line.chars().count() > 100);
@@ -370,6 +379,8 @@ fn a_command_line_that_is_wrong_is_refused() {
         (&["scan", "--interval", "-1"], 2),
         (&["scan", "--samples", "nan"], 2),
         (&["scan", "--from", "x", "--interval", "1"], 2),
+        (&["scan", "--boundary", "512"], 2),
+        (&["scan", "--joins", "--boundary", "0"], 2),
         (&["scan", "--pid", "999999999"], 1),
     ] {
         let output = cohort(args);

@@ -79,6 +79,15 @@ pub struct Looking {
     /// Seconds between those.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "content", value_parser = seconds)]
     pub gap: f64,
+    /// Predict what processes that were not forked from one another would save if they joined each
+    /// other's page tables; groups by program unless --by is given.
+    #[arg(long)]
+    pub joins: bool,
+    /// With --joins: a library that is only read in so many KB has its first written page at the
+    /// beginning of a table, where the group gives libraries their places.
+    #[arg(long, value_name = "KB", default_value_t = 1024, requires = "joins",
+        value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub boundary: u64,
     /// Scan again every so many seconds, until ^C.
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<f64>,
@@ -150,7 +159,8 @@ pub struct Reading {
 #[command(next_help_heading = "Output")]
 pub struct Show {
     /// What the processes of a group have in common.
-    #[arg(short, long, value_enum, default_value_t = GroupBy::Tree)]
+    #[arg(short, long, value_enum, default_value_t = GroupBy::Tree,
+        default_value_if("joins", clap::builder::ArgPredicate::Equals("true".into()), "exe"))]
     pub by: GroupBy,
     /// Everything about all processes that were scanned: entries, page tables, code, larger pages.
     #[arg(short, long)]

@@ -28,7 +28,7 @@ pub use args::Args;
 use crate::output::print;
 use crate::show::columns;
 use anyhow::{Context, Result, bail};
-use args::{Command, Show};
+use args::Command;
 use cohort_snapshot::Paths;
 use cohort_snapshot::count::content::Content;
 use cohort_snapshot::count::group;
@@ -38,7 +38,7 @@ use cost::Round;
 use fork_time::ForkTime;
 use render::render;
 use report::Report;
-use section::ContentReport;
+use section::{Boundary, ContentReport};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -136,7 +136,7 @@ fn look(args: &Args) -> Result<ExitCode> {
         let round = Round::begin();
         let mut snapshot = load(file)?;
         take::filter(&mut snapshot, &args.select)?;
-        let mut report = analyse(&snapshot, show)?;
+        let mut report = analyse(&snapshot, args)?;
         report.cost = Some(round.end(pages(&snapshot)));
         print(render(&report, show, None)?)?;
         return Ok(verdict_of(&report));
@@ -155,7 +155,7 @@ fn look(args: &Args) -> Result<ExitCode> {
 fn once(args: &Args, fork: Option<ForkTime>) -> Result<Report> {
     let round = Round::begin();
     let snapshot = take(&args.select, &args.reading)?;
-    let mut report = analyse(&snapshot, &args.show)?;
+    let mut report = analyse(&snapshot, args)?;
     let pages = pages(&snapshot);
     let paths = paths(&args.reading);
     if args.reading.check {
@@ -203,9 +203,14 @@ fn contents(first: Snapshot, args: &Args, paths: &Paths) -> Result<ContentReport
     Ok(found)
 }
 
-fn analyse(snapshot: &Snapshot, show: &Show) -> Result<Report> {
+fn analyse(snapshot: &Snapshot, args: &Args) -> Result<Report> {
+    let show = &args.show;
     let groups = group::groups(snapshot, show.by.into(), &select::user_name);
     let mut report = Report::new(snapshot, &groups, show.by.into());
+    if args.looking.joins {
+        let boundary = Boundary(args.looking.boundary);
+        report.add_joins(snapshot, &groups, boundary, show.rows);
+    }
     table::sort(&mut report.groups, show)?;
     Ok(report)
 }
@@ -245,8 +250,10 @@ fn pages(snapshot: &Snapshot) -> u64 {
 fn verdict_of(report: &Report) -> ExitCode {
     let hidden = rights(report.frames, report.sampling.as_ref());
     match report.compared.missing() {
-        // Contents are compared whatever the groups.
-        Some(missing) if report.verdict.nothing() && report.content.is_none() => {
+        // Contents are compared whatever the groups, and joins whoever the parents are.
+        Some(missing)
+            if report.verdict.nothing() && report.content.is_none() && report.joins.is_none() =>
+        {
             eprintln!(
                 "cohort: nothing could be compared: {}; run {}",
                 missing.why, missing.instead

@@ -76,6 +76,8 @@ pub fn render(report: &Report, show: &Show, before: Option<&Before>) -> Result<S
             text.push('\n');
             if show.details || report.content.is_some() {
                 text.push_str(&parts(&report.parts(), width));
+            } else {
+                text.push_str(&parts(&report.join_parts(), width));
             }
             text.push_str(&paragraphs(report, width));
             text
@@ -163,6 +165,7 @@ fn notes(report: &Report) -> Vec<String> {
         ),
         None => {}
     }
+    notes.extend(report.joins.iter().flat_map(|joins| joins.notes()));
     if let Some(ratio) = report.consistency.pss_over_kernel {
         notes.push(format!(
             "Proportional set size: {:.2} % of what the kernel's smaps says.",

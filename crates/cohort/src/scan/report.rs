@@ -6,7 +6,7 @@ use super::consistency::Consistency;
 use super::cost::Cost;
 use super::fork_time::ForkTime;
 use super::part::Part;
-use super::section::{ContentReport, GroupReport, Merging};
+use super::section::{Boundary, ContentReport, GroupReport, JoinsReport, Merging};
 use super::verdict::Verdict;
 use cohort_snapshot::count::code::Zygotes;
 use cohort_snapshot::count::group::{By, Group};
@@ -43,6 +43,9 @@ pub struct Report {
     /// Equal pages, where contents were looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentReport>,
+    /// What groups would share with each other, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joins: Option<JoinsReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
@@ -58,6 +61,24 @@ impl Report {
             ..found.of(&self.total.pids, self.total.program.as_deref())
         });
         self.content = Some(found);
+    }
+
+    /// Puts in what joining would save. `groups` are those of the report in their order; at most
+    /// `rows` of them are shown.
+    pub fn add_joins(
+        &mut self,
+        snapshot: &Snapshot,
+        groups: &[Group],
+        boundary: Boundary,
+        rows: usize,
+    ) {
+        let (found, all, each) = JoinsReport::new(snapshot, groups, boundary, rows);
+        for (group, joins) in self.groups.iter_mut().zip(each) {
+            group.joins = Some(joins);
+        }
+        self.total.joins = Some(all);
+        self.joins = Some(found);
+        self.conclude(None);
     }
 
     /// What is in `snapshot`, by `groups`.
@@ -102,6 +123,7 @@ impl Report {
             total,
             groups,
             content: None,
+            joins: None,
             cost: None,
         };
         report.conclude(None);
@@ -117,9 +139,22 @@ impl Report {
     /// The tables of the details and of the page, about all processes.
     pub fn parts(&self) -> Vec<Part> {
         let mut parts = self.total.parts(self.page_bytes);
+        if let Some(found) = &self.joins {
+            parts.extend(found.parts());
+        }
         if let Some(found) = &self.content {
             parts.extend(found.parts(self.page_bytes));
         }
+        parts
+    }
+
+    /// Those that were asked for without all details.
+    pub fn join_parts(&self) -> Vec<Part> {
+        let Some(found) = &self.joins else {
+            return Vec::new();
+        };
+        let mut parts = found.parts();
+        parts.extend(self.total.join_parts(self.page_bytes));
         parts
     }
 }
@@ -195,6 +230,7 @@ pub mod tests {
             verdict: Verdict::default(),
             answer: String::new(),
             content: None,
+            joins: None,
             cost: None,
         };
         report.conclude(None);

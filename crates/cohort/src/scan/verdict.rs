@@ -217,6 +217,7 @@ impl Verdict {
                 share(self.merging_percent)
             ));
         }
+        sentences.extend(report.total.join_sentence(report.page_bytes));
         if let Some(larger) = self.larger_pages {
             sentences.push(format!(
                 "Pages of {} would spare {:.0} % of the {} entries for {} more memory.",
@@ -231,7 +232,12 @@ impl Verdict {
 
     fn sharing(&self, report: &Report) -> String {
         if let Some(missing) = self.missing(report) {
-            return format!("Nothing could be compared: {}.", missing.why);
+            // Joins are compared whoever was forked from whom.
+            let what = match report.joins {
+                None => "Nothing could be compared",
+                Some(_) => "What forks would share could not be compared",
+            };
+            return format!("{what}: {}.", missing.why);
         }
         if self.nothing() && !self.at_least {
             return match report.compared.groups {

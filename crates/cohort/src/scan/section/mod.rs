@@ -8,6 +8,7 @@ mod code;
 mod content;
 mod entries;
 mod fork;
+mod joins;
 mod larger_pages;
 mod memory;
 mod ptps;
@@ -15,6 +16,7 @@ mod regions;
 
 pub use base::{Bars, Scope, Section};
 pub use content::{ContentReport, Merging};
+pub use joins::{Boundary, JoinsReport};
 
 use super::cell::{Column, Value};
 use super::metrics::Metrics;
@@ -25,6 +27,7 @@ use cohort_snapshot::count::code::Zygotes;
 use cohort_snapshot::count::content::program_of;
 use cohort_snapshot::count::entries as counts;
 use cohort_snapshot::count::group::Group;
+use cohort_snapshot::count::joins::Joins;
 use cohort_snapshot::model::Snapshot;
 use serde::Serialize;
 
@@ -77,6 +80,8 @@ sections! {
     code: code::Code,
     larger_pages: larger_pages::LargerPages,
     regions: regions::Regions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    joins: Option<Joins>,
     #[serde(skip_serializing_if = "Option::is_none")]
     merging: Option<Merging>,
 }
@@ -143,6 +148,19 @@ impl GroupReport {
         };
         let sections = self.sections().into_iter();
         sections.flat_map(|section| section.parts(scope)).collect()
+    }
+
+    /// The parts that are about joining alone.
+    pub fn join_parts(&self, page_bytes: u64) -> Vec<Part> {
+        self.joins.parts(Scope {
+            processes: self.processes,
+            page_bytes,
+        })
+    }
+
+    /// What joining would save, in a sentence, where that was asked for.
+    pub fn join_sentence(&self, page_bytes: u64) -> Option<String> {
+        Some(joins::sentence(self.joins.as_ref()?, page_bytes))
     }
 
     pub fn metrics(&self, text: &mut Metrics) {
