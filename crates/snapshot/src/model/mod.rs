@@ -6,6 +6,7 @@ pub mod parents;
 pub mod process;
 pub mod region;
 pub mod samples;
+pub mod sharing;
 mod snapshot;
 pub mod stats;
 pub mod store;

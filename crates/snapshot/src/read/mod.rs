@@ -12,4 +12,5 @@ pub mod paths;
 pub mod process;
 pub mod samples;
 pub mod scan;
+pub mod sharing;
 pub mod walk;

@@ -183,7 +183,7 @@ pub fn rollup(paths: &Paths, pid: i32) -> Result<std::collections::HashMap<Strin
 
 /// Reads a file of a process. The kernel gives no size for these, so that `std::fs::read` would
 /// ask for it in vain and begin with small pieces: five times the system calls.
-fn read(paths: &Paths, pid: i32, file: &str) -> Result<Vec<u8>, Reason> {
+pub(super) fn read(paths: &Paths, pid: i32, file: &str) -> Result<Vec<u8>, Reason> {
     let mut file = File::open(paths.pid(pid).join(file))?;
     let (mut bytes, mut piece) = (Vec::new(), [0; PIECE]);
     loop {
