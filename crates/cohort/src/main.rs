@@ -9,6 +9,7 @@ mod output;
 mod run;
 mod scan;
 mod show;
+mod top;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;
@@ -30,6 +31,8 @@ enum Command {
     Run(run::Args),
     /// See what sharing address translations would save on this machine.
     Scan(Box<scan::Args>),
+    /// Show live what processes share, on a machine with Cohort's kernel.
+    Top(top::Args),
     /// Build the kernel, boot it under QEMU, run the tests and the experiments.
     Lab(lab::Args),
     /// Show what the translation model's descriptions say, and where they have it from.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Run(args) => Ok(run::main(&args)),
         Command::Scan(args) => scan::main(*args),
+        Command::Top(args) => top::main(&args),
         Command::Lab(args) => lab::main(args),
         Command::Model(args) => model::main(&args).map(|()| ExitCode::SUCCESS),
         Command::Man { dir: Some(dir), .. } => {

@@ -108,6 +108,28 @@ fn of(command: &str) -> Option<Extra> {
             "cohort scan benchmark",
             "Measure what a scan of 200 processes costs.",
         )],
+        "cohort top" => {
+            statuses = &[
+                ("0", "All frames were shown, or their reader wants no more."),
+                ("1", "Nothing could be read; the message says why."),
+                ("2", "The command line is wrong."),
+                ("69", "The kernel has no Cohort."),
+            ];
+            &[
+                (
+                    "cohort top",
+                    "Show every two seconds what is shared, until ^C.",
+                ),
+                (
+                    "cohort top --by group --interval 10",
+                    "Show groups and cohorts alone, every ten seconds.",
+                ),
+                (
+                    "cohort top --json --count 60 --interval 1",
+                    "Print a minute as JSON, an object per second.",
+                ),
+            ]
+        }
         "cohort lab" => &[
             ("cohort lab setup", "Install the packages that are missing."),
             ("cohort lab run zygote-fork", "Build, boot and measure."),
@@ -443,6 +465,7 @@ mod tests {
             "cohort",
             "cohort-run",
             "cohort-scan-diff",
+            "cohort-top",
             "cohort-lab-build",
         ] {
             let text = std::fs::read_to_string(dir.path().join(format!("{page}.1"))).unwrap();

@@ -6,13 +6,20 @@ use std::io::{ErrorKind, Write};
 
 /// Writes to the standard output; whoever closes it early has had enough.
 pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+    offer(text).map(|_| ())
+}
+
+/// Writes to the standard output, and returns whether somebody still reads it.
+pub fn offer(text: impl AsRef<[u8]>) -> Result<bool> {
     let mut output = std::io::stdout();
     match output
         .write_all(text.as_ref())
         .and_then(|()| output.flush())
     {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to the standard output"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        other => other
+            .map(|()| true)
+            .context("cannot write to the standard output"),
     }
 }
 

@@ -333,9 +333,14 @@ fn no_cohort(error: &io::Error) -> String {
     }
 }
 
-/// The machine's sharing mode: the bracketed word, if the kernel has Cohort.
+/// The machine's sharing mode, if the kernel has Cohort.
 fn mode(root: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(root.join("sys/kernel/mm/cohort/enabled")).ok()?;
+    setting(root, "enabled")
+}
+
+/// The bracketed word of a file of `/sys/kernel/mm/cohort`, if the kernel has it.
+pub(crate) fn setting(root: &Path, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(root.join("sys/kernel/mm/cohort").join(name)).ok()?;
     chosen(&text).map(String::from)
 }
 

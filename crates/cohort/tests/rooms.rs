@@ -9,6 +9,7 @@ const ORDER: &[&str] = &[
     "show",
     "run",
     "scan",
+    "top",
     "lab::host",
     "lab::arch",
     "lab::kernel",
@@ -23,7 +24,12 @@ const ORDER: &[&str] = &[
     "manual",
 ];
 /// Pairs that must not import each other though the order would allow one direction.
-const APART: &[(&str, &str)] = &[("lab", "scan"), ("scan", "run"), ("scan", "lab")];
+const APART: &[(&str, &str)] = &[
+    ("lab", "scan"),
+    ("lab", "top"),
+    ("scan", "run"),
+    ("scan", "lab"),
+];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 /// What a program that was installed says without one.
 const NO_CHECKOUT: &str = "no checkout of Cohort is around this directory or this program, and the \
      lab needs its kernel patches, guest programs and experiments: run this in one, or name it with \
-     --root DIR. Without a checkout there are `cohort run`, `cohort scan`, `cohort lab replay` and \
-     `cohort lab sweep`";
+     --root DIR. Without a checkout there are `cohort run`, `cohort scan`, `cohort top`, \
+     `cohort lab replay` and `cohort lab sweep`";
 
 /// A checkout of the project and the kernel's packed source.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 
 mod args;
 mod benchmark;
-mod cell;
+pub mod cell;
 mod compared;
 mod consistency;
 mod cost;
@@ -13,15 +13,15 @@ mod fork_time;
 mod html;
 mod metrics;
 mod paper;
-mod part;
+pub mod part;
 mod render;
 mod report;
 mod section;
-mod select;
+pub mod select;
 mod table;
 mod take;
 mod verdict;
-mod watch;
+pub mod watch;
 
 pub use args::Args;
 

@@ -63,7 +63,7 @@ pub fn least(heading: &[String], rows: &[Vec<String>]) -> usize {
 }
 
 /// For each column the widest of its cells and of the words of its heading.
-fn widths(heading: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+pub fn widths(heading: &[String], rows: &[Vec<String>]) -> Vec<usize> {
     let letters = |text: &str| text.chars().count();
     let each = heading.iter().enumerate();
     each.map(|(column, name)| {

@@ -38,7 +38,7 @@ pub fn watch(args: &Args, every: f64) -> Result<ExitCode> {
 
 /// The text from the upper left corner on; the rest of each line and of the screen is erased. The
 /// cursor stays behind it, where the shell goes on after ^C.
-fn drawn_over(text: &str, round: u64) -> String {
+pub fn drawn_over(text: &str, round: u64) -> String {
     let begin = if round == 1 {
         "\x1b[H\x1b[2J"
     } else {

@@ -9,4 +9,6 @@ mod text;
 
 pub use figure::{FigureResult, Kind, SeriesResult, X};
 pub use plot::{Chart, Mark, svg};
-pub use text::{columns, maybe, number, plain, range, ranged, rows, table, with_unit, wrap};
+pub use text::{
+    columns, height, maybe, number, plain, range, ranged, rows, table, with_unit, wrap,
+};

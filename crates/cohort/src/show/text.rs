@@ -61,17 +61,29 @@ pub fn ranged(value: Option<f64>, least_and_most: Option<[f64; 2]>) -> String {
 
 /// The columns of the terminal that the output goes to, else [`WIDTH`].
 pub fn columns() -> u16 {
+    match window() {
+        Some(size) if size.ws_col > 0 => size.ws_col.max(NARROWEST),
+        _ => WIDTH,
+    }
+}
+
+/// The lines of the terminal that the output goes to, if it goes to one that knows.
+pub fn height() -> Option<u16> {
+    window()
+        .map(|size| size.ws_row)
+        .filter(|&height| height > 0)
+}
+
+/// The size of the terminal that the output goes to.
+fn window() -> Option<libc::winsize> {
     if !std::io::stdout().is_terminal() {
-        return WIDTH;
+        return None;
     }
     // SAFETY: winsize is four integers, for which zeros are valid.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: TIOCGWINSZ writes a winsize to the address given, which is `size`.
     let failed = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } != 0;
-    match failed || size.ws_col == 0 {
-        true => WIDTH,
-        false => size.ws_col.max(NARROWEST),
-    }
+    (!failed).then_some(size)
 }
 
 /// An empty table as wide as the terminal: one rule below the heading, none between rows.
