@@ -33,6 +33,7 @@ apt-get install --yes --quiet --no-install-recommends /packages/*.deb >/tmp/apt 
 # --- the host tools
 status 0 cohort --version
 status 69 cohort run -- true
+status 69 cohort top
 status 2 cohort run
 status 1 cohort lab list
 grep -q 'no checkout' /tmp/said || fail "cohort lab list says: $(cat /tmp/said)"
