@@ -44,6 +44,15 @@ pub struct CorePart {
     pub fetch_ahead: u64,
     /// Entries of the store buffer. The default is a fifth of the reorder buffer, one at least.
     pub stores: usize,
+    /// Whether instructions wait for the results of others. The default is yes. Without it no access
+    /// waits for another, which bounds from below what unknown dependences cost; `rob = 0`, with
+    /// which each waits for the one before, bounds it from above.
+    #[serde(default = "yes")]
+    pub dependences: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Which accesses a TLB array serves.

@@ -490,7 +490,11 @@ impl<M: GuestMemory> Sink for Machine<M> {
         if self.code.len() <= block {
             self.code.resize(block + 1, Box::default());
         }
-        self.code[block] = code.into();
+        self.code[block] = match self.model.core.dependences {
+            true => code.into(),
+            // An instruction that reads and writes nothing waits for none.
+            false => vec![Op::default(); code.len()].into(),
+        };
     }
 
     #[inline]

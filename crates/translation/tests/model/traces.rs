@@ -432,3 +432,34 @@ fn a_trace_carries_the_registers_and_one_without_them_is_still_read() {
     assert_eq!(old.dependence_stall, 0);
     assert!(old.ticks <= apart.ticks + apart.ticks / 20);
 }
+
+#[test]
+fn cycles_lie_between_those_of_the_two_bounds_on_dependences() {
+    let mut memory = SparseMemory::new();
+    memory.write_u64(0x1000, 0x2000 | 7);
+    memory.write_u64(0x2000, 0x3000 | 7);
+    memory.write_u64(0x3000, 0x40_0000 | 0x87);
+    let of = |change: &str, chained: bool| {
+        let text = format!(
+            "name = \"a\"\nabout = \"a\"\nbase = \"baseline\"\nsources = \"a test\"\n[core]\n{change}\n"
+        );
+        let model = Model::parse("a", &text).unwrap();
+        let mut machine = Machine::new(&model, CORES, memory.clone()).unwrap();
+        chase(&mut machine, chained);
+        machine.counters(0)
+    };
+    let (as_is, waiting) = (of("", true), of("rob = 0", true));
+    let free = of("dependences = false", true);
+    // WHEN nothing waits for a register THEN a chain costs what loads of their own addresses cost.
+    assert_eq!(free.ticks, of("", false).ticks);
+    assert_eq!(free.dependence_stall, 0);
+    // WHEN every miss waits THEN registers matter next to nothing: only a hit's time is left.
+    assert!(waiting.ticks - of("rob = 0", false).ticks < waiting.ticks / 100);
+    assert!(free.ticks < as_is.ticks && as_is.ticks <= waiting.ticks + waiting.ticks / 20);
+    // What is counted is the same.
+    assert_eq!(
+        (free.instructions, free.reads, free.tlb),
+        (as_is.instructions, as_is.reads, as_is.tlb)
+    );
+    assert_eq!((free.cache, waiting.cache), (as_is.cache, as_is.cache));
+}
