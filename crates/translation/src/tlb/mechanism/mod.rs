@@ -10,7 +10,9 @@
 use crate::entry::{Entry, TLB_LEVELS_MAX};
 use crate::event::{AccessKind, Fault, Identity, Segment};
 use crate::format::{Format, Step, Walk};
+use crate::replacement::Policy;
 use crate::tally::Tally;
+use crate::tlb::{Array, Tlb};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
@@ -403,6 +405,61 @@ impl<T: Mechanism + Clone + 'static> CloneBox for T {
 impl Clone for Box<dyn Mechanism> {
     fn clone(&self) -> Self {
         (**self).clone_box()
+    }
+}
+
+/// A few fully associative entries per core beside its last level. What the level does not find may be
+/// taken from here; tags and rights stay the level's business, as it searches again for what it gets.
+#[derive(Clone, Debug)]
+struct Beside {
+    /// By core.
+    held: Vec<Tlb>,
+    /// Ticks of an access, beyond the last level's.
+    time: u64,
+}
+
+impl Beside {
+    /// The rule for the field `entries` of the table `key`.
+    fn check(key: &str, entries: usize) -> Result<(), String> {
+        match entries {
+            1..=1024 => Ok(()),
+            _ => Err(format!("{key}.entries must be 1 to 1024")),
+        }
+    }
+
+    fn new(entries: usize, cycles: u64, policy: Policy, machine: &Setup) -> Self {
+        let array = Array {
+            sizes: machine.format.sizes().to_vec(),
+            entries,
+            ways: entries,
+            policy,
+        };
+        Self {
+            held: vec![Tlb::new(&[array]); machine.cores],
+            time: cycles * machine.ticks_per_cycle,
+        }
+    }
+
+    /// Takes the entry for an address out, with the slot that it was in.
+    fn take(&mut self, of: &Lookup, tag: u16) -> Option<(Entry, usize)> {
+        let held = &mut self.held[of.core];
+        let slot = held.find(of.vaddr, Tlb::probe(of.vaddr, tag), |_, _| true)?;
+        let entry = held.entry(slot)?;
+        held.remove(slot);
+        Some((entry, slot))
+    }
+
+    /// As [`Mechanism::dropped`].
+    fn dropped(
+        &mut self,
+        core: usize,
+        page: Option<u64>,
+        which: &mut dyn FnMut(&Entry, u16) -> bool,
+    ) -> u64 {
+        match page {
+            Some(vaddr) => self.held[core].remove_page(vaddr, which),
+            None => self.held[core].remove_if(which),
+        }
     }
 }
 

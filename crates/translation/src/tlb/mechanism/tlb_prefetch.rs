@@ -2,11 +2,11 @@
 //! A sequential TLB prefetcher: a miss of the last level has the page behind it walked for, too. The
 //! entry waits in a small buffer beside the last level, and moves into it on its first use.
 
-use super::{Counts as AllCounts, Figure, Lookup, Mechanism, Setup};
+use super::{Beside, Counts as AllCounts, Figure, Lookup, Mechanism, Setup};
 use crate::entry::Entry;
 use crate::replacement::Policy;
 use crate::tally::counters;
-use crate::tlb::{Array, Tlb};
+use crate::tlb::Tlb;
 use serde::Deserialize;
 
 /// `[tlb_prefetch]`.
@@ -21,10 +21,7 @@ pub struct Part {
 
 impl super::Part for Part {
     fn check(&self, _: &Setup) -> Result<(), String> {
-        match self.entries {
-            1..=1024 => Ok(()),
-            _ => Err("tlb_prefetch.entries must be 1 to 1024".to_owned()),
-        }
+        Beside::check("tlb_prefetch", self.entries)
     }
 
     fn times(&self) -> Vec<(&'static str, u64)> {
@@ -32,16 +29,9 @@ impl super::Part for Part {
     }
 
     fn build(&self, machine: &Setup) -> Option<Box<dyn Mechanism>> {
-        let array = Array {
-            sizes: machine.format.sizes().to_vec(),
-            entries: self.entries,
-            ways: self.entries,
-            policy: Policy::Fifo,
-        };
         Some(Box::new(Prefetcher {
-            held: vec![Tlb::new(&[array]); machine.cores],
+            beside: Beside::new(self.entries, self.cycles, Policy::Fifo, machine),
             ready: vec![vec![0; self.entries]; machine.cores],
-            time: self.cycles * machine.ticks_per_cycle,
         }))
     }
 }
@@ -68,12 +58,9 @@ impl Counts {
 
 #[derive(Clone, Debug)]
 struct Prefetcher {
-    /// By core.
-    held: Vec<Tlb>,
+    beside: Beside,
     /// By core and slot: the tick when the entry is there.
     ready: Vec<Vec<u64>>,
-    /// Ticks of an access.
-    time: u64,
 }
 
 impl Mechanism for Prefetcher {
@@ -87,7 +74,7 @@ impl Mechanism for Prefetcher {
     }
 
     fn fetched(&mut self, core: usize, entry: &Entry, tag: u16, ready: u64, counts: &mut AllCounts) {
-        let held = &mut self.held[core];
+        let held = &mut self.beside.held[core];
         let probe = Tlb::probe(entry.page, tag);
         if held.find(entry.page, probe, |_, _| true).is_some() {
             return;
@@ -100,13 +87,10 @@ impl Mechanism for Prefetcher {
     }
 
     fn missed(&mut self, of: &Lookup, tag: u16, counts: &mut AllCounts) -> Option<(Entry, u64)> {
-        let held = &mut self.held[of.core];
-        let slot = held.find(of.vaddr, Tlb::probe(of.vaddr, tag), |_, _| true)?;
-        let entry = held.entry(slot)?;
-        held.remove(slot);
+        let (entry, slot) = self.beside.take(of, tag)?;
         counts.tlb_prefetch.hits += 1;
         let waits = self.ready[of.core][slot].saturating_sub(of.now);
-        Some((entry, waits.max(self.time)))
+        Some((entry, waits.max(self.beside.time)))
     }
 
     fn dropped(
@@ -115,10 +99,7 @@ impl Mechanism for Prefetcher {
         page: Option<u64>,
         which: &mut dyn FnMut(&Entry, u16) -> bool,
     ) -> u64 {
-        match page {
-            Some(vaddr) => self.held[core].remove_page(vaddr, which),
-            None => self.held[core].remove_if(which),
-        }
+        self.beside.dropped(core, page, which)
     }
 }
 

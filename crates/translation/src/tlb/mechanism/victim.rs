@@ -2,11 +2,10 @@
 //! A victim TLB: a few fully associative entries behind the last level. What that level gives up to
 //! make room waits here, and a miss looks here before it walks; what it finds goes back.
 
-use super::{Counts as AllCounts, Figure, Lookup, Mechanism, Setup};
+use super::{Beside, Counts as AllCounts, Figure, Lookup, Mechanism, Setup};
 use crate::entry::Entry;
 use crate::replacement::Policy;
 use crate::tally::counters;
-use crate::tlb::{Array, Tlb};
 use serde::Deserialize;
 
 /// `[victim]`.
@@ -21,10 +20,7 @@ pub struct Part {
 
 impl super::Part for Part {
     fn check(&self, _: &Setup) -> Result<(), String> {
-        match self.entries {
-            1..=1024 => Ok(()),
-            _ => Err("victim.entries must be 1 to 1024".to_owned()),
-        }
+        Beside::check("victim", self.entries)
     }
 
     fn times(&self) -> Vec<(&'static str, u64)> {
@@ -32,16 +28,8 @@ impl super::Part for Part {
     }
 
     fn build(&self, machine: &Setup) -> Option<Box<dyn Mechanism>> {
-        let array = Array {
-            sizes: machine.format.sizes().to_vec(),
-            entries: self.entries,
-            ways: self.entries,
-            policy: Policy::Lru,
-        };
-        Some(Box::new(Victim {
-            held: vec![Tlb::new(&[array]); machine.cores],
-            time: self.cycles * machine.ticks_per_cycle,
-        }))
+        let beside = Beside::new(self.entries, self.cycles, Policy::Lru, machine);
+        Some(Box::new(Victim { beside }))
     }
 }
 
@@ -62,29 +50,22 @@ impl Counts {
 
 #[derive(Clone, Debug)]
 struct Victim {
-    /// By core.
-    held: Vec<Tlb>,
-    /// Ticks of an access.
-    time: u64,
+    beside: Beside,
 }
 
 impl Mechanism for Victim {
-    /// Tags and rights are the level's business: it searches again for what it gets back.
     fn judges(&self, _: usize) -> bool {
         false
     }
 
     fn evicted(&mut self, core: usize, _: usize, entry: &Entry, tag: u16) {
-        self.held[core].insert(entry, tag);
+        self.beside.held[core].insert(entry, tag);
     }
 
     fn missed(&mut self, of: &Lookup, tag: u16, counts: &mut AllCounts) -> Option<(Entry, u64)> {
-        let held = &mut self.held[of.core];
-        let slot = held.find(of.vaddr, Tlb::probe(of.vaddr, tag), |_, _| true)?;
-        let entry = held.entry(slot)?;
-        held.remove(slot);
+        let (entry, _) = self.beside.take(of, tag)?;
         counts.victim.hits += 1;
-        Some((entry, self.time))
+        Some((entry, self.beside.time))
     }
 
     fn dropped(
@@ -93,10 +74,7 @@ impl Mechanism for Victim {
         page: Option<u64>,
         which: &mut dyn FnMut(&Entry, u16) -> bool,
     ) -> u64 {
-        match page {
-            Some(vaddr) => self.held[core].remove_page(vaddr, which),
-            None => self.held[core].remove_if(which),
-        }
+        self.beside.dropped(core, page, which)
     }
 }
 
