@@ -11,6 +11,8 @@ pub struct Args {
     pub ram: String,
     /// The model: a built-in name or a TOML file. Without one, accesses are only counted.
     pub model: Option<String>,
+    /// A file with other readings of the model, which bound its figures: they count beside it.
+    pub readings: Option<PathBuf>,
     /// Where the counters go, as JSON.
     pub out: Option<PathBuf>,
     /// The kernel's `vmlinux`, for names of processes and page faults.
@@ -45,6 +47,7 @@ impl Args {
             match name {
                 "ram" => parsed.ram = value.to_string(),
                 "model" => parsed.model = Some(value.to_string()),
+                "readings" => parsed.readings = Some(value.into()),
                 "out" => parsed.out = Some(value.into()),
                 "kernel" => parsed.kernel = Some(value.into()),
                 "record" => parsed.record = Some(value.into()),
@@ -54,8 +57,8 @@ impl Args {
                 "audit" => parsed.audit = switch()?,
                 "whole" => parsed.whole = switch()?,
                 _ => bail!(
-                    "unknown argument `{name}`; the arguments are ram, model, out, kernel, record, \
-                     profile, about, check, audit and whole"
+                    "unknown argument `{name}`; the arguments are ram, model, readings, out, kernel, \
+                     record, profile, about, check, audit and whole"
                 ),
             }
         }
@@ -67,6 +70,9 @@ impl Args {
         }
         if parsed.audit && parsed.kernel.is_none() {
             bail!("`audit` needs `kernel=VMLINUX`, to know which task runs");
+        }
+        if parsed.readings.is_some() && parsed.model.is_none() {
+            bail!("`readings` needs `model`, whose readings they are");
         }
         let others = parsed.model.is_some() || parsed.record.is_some() || parsed.audit;
         if parsed.profile.is_some() && others {
@@ -99,6 +105,7 @@ mod tests {
             (vec!["ram=x", "check=yes"], "`yes`"),
             (vec!["ram=x", "check"], "NAME=VALUE"),
             (vec!["check=on"], "`ram=FILE`"),
+            (vec!["ram=x", "readings=r"], "needs `model`"),
             (vec!["ram=x", "profile=p"], "`kernel=VMLINUX`"),
             (vec!["ram=x", "audit=on"], "`kernel=VMLINUX`"),
             (

@@ -21,6 +21,9 @@ pub struct Output {
     /// The model's name or file.
     model: Option<String>,
     cores: usize,
+    /// The labels of other readings of the model, in the order that each part has them in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<String>,
     /// All instructions that the guest executed, marks or not.
     pub instructions: u64,
     /// All page faults that entered the kernel.
@@ -53,6 +56,9 @@ pub struct Part {
     /// Counters: of all cores for a region; for a request, of the process that began it, on all
     /// cores that it ran on.
     pub metrics: Vec<Metric>,
+    /// The same counters under each other reading of the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<Vec<Metric>>,
 }
 
 impl Output {
@@ -61,6 +67,7 @@ impl Output {
             schema_version: SCHEMA_VERSION,
             model: model.map(String::from),
             cores,
+            readings: Vec::new(),
             instructions: 0,
             page_faults: 0,
             unknown_marks: 0,

@@ -9,18 +9,20 @@ use translation::metrics::Metric;
 /// Instructions between two counts of what TLBs and caches hold.
 const CENSUS_EVERY: u64 = 10_000_000;
 
-/// A source of counters.
+/// A source of counters: of a model as it is described (reading 0) and of its other readings.
 pub trait Counting {
-    /// Counters of a core since the beginning; None without a model.
-    fn counters(&self, core: usize) -> Option<Counters>;
+    /// How many readings there are, the model as it is described among them; 0 without a model.
+    fn readings(&self) -> usize;
+    /// Counters of a core since the beginning.
+    fn counters(&self, reading: usize, core: usize) -> Counters;
     /// The process that a core runs; 0 if unknown.
     fn process(&self, core: usize) -> u32;
-    /// Counters of a process since the beginning, on all cores; None without a model.
-    fn process_counters(&self, process: u32) -> Option<Counters>;
+    /// Counters of a process since the beginning, on all cores.
+    fn process_counters(&self, reading: usize, process: u32) -> Counters;
     /// The number of cores.
     fn cores(&self) -> usize;
     /// Ticks per cycle of a core's clock.
-    fn ticks_per_cycle(&self) -> u64;
+    fn ticks_per_cycle(&self, reading: usize) -> u64;
     /// What TLBs and caches hold now.
     fn census(&self) -> Vec<Metric>;
 }
@@ -30,7 +32,7 @@ pub trait Counting {
 pub struct Regions {
     step: u64,
     open: Option<Open>,
-    requests: HashMap<u64, (Whose, Counters)>,
+    requests: HashMap<u64, (Whose, Vec<Counters>)>,
 }
 
 /// Whose counters a request takes.
@@ -43,11 +45,13 @@ enum Whose {
 }
 
 impl Whose {
-    fn counters(self, engine: &impl Counting) -> Option<Counters> {
-        match self {
-            Whose::Process(process) => engine.process_counters(process),
-            Whose::Core(core) => engine.counters(core),
-        }
+    /// Of each reading.
+    fn counters(self, engine: &impl Counting) -> Vec<Counters> {
+        let of = |reading| match self {
+            Whose::Process(process) => engine.process_counters(reading, process),
+            Whose::Core(core) => engine.counters(reading, core),
+        };
+        (0..engine.readings()).map(of).collect()
     }
 }
 
@@ -55,24 +59,33 @@ impl Whose {
 struct Open {
     id: u64,
     instructions: u64,
-    counters: Counters,
+    /// Of each reading.
+    counters: Vec<Counters>,
     next_census: u64,
     taken: u64,
     sums: Vec<Metric>,
 }
 
-fn all(engine: &impl Counting) -> Option<Counters> {
-    let mut sum = Counters::default();
-    for core in 0..engine.cores() {
-        sum.add(&engine.counters(core)?);
-    }
-    Some(sum)
+/// The sums over all cores, of each reading.
+fn all(engine: &impl Counting) -> Vec<Counters> {
+    let of = |reading| {
+        let mut sum = Counters::default();
+        for core in 0..engine.cores() {
+            sum.add(&engine.counters(reading, core));
+        }
+        sum
+    };
+    (0..engine.readings()).map(of).collect()
 }
 
-fn between(new: &Counters, old: &Counters) -> Counters {
-    let mut difference = Counters::default();
-    difference.add_since(new, old);
-    difference
+/// What each reading counted between two moments: the model as it is described first.
+fn between(new: &[Counters], old: &[Counters], engine: &impl Counting) -> Vec<Vec<Metric>> {
+    let of = |(reading, (new, old)): (usize, (&Counters, &Counters))| {
+        let mut difference = Counters::default();
+        difference.add_since(new, old);
+        difference.metrics(engine.ticks_per_cycle(reading))
+    };
+    new.iter().zip(old).enumerate().map(of).collect()
 }
 
 impl Regions {
@@ -86,7 +99,7 @@ impl Regions {
         self.open = Some(Open {
             id,
             instructions,
-            counters: all(engine).unwrap_or_default(),
+            counters: all(engine),
             next_census: instructions + CENSUS_EVERY,
             taken: 0,
             sums: Vec::new(),
@@ -120,9 +133,10 @@ impl Regions {
             self.census(engine);
         }
         let open = self.open.take()?;
-        let mut metrics = match all(engine) {
-            Some(counters) => between(&counters, &open.counters).metrics(engine.ticks_per_cycle()),
-            None => vec![Metric {
+        let mut readings = between(&all(engine), &open.counters, engine);
+        let mut metrics = match readings.is_empty() {
+            false => readings.remove(0),
+            true => vec![Metric {
                 name: "instructions".into(),
                 value: (instructions - open.instructions) as f64,
                 unit: "instructions".into(),
@@ -136,6 +150,7 @@ impl Regions {
             step: self.step,
             id: open.id,
             metrics,
+            readings,
         })
     }
 
@@ -147,7 +162,7 @@ impl Regions {
             0 => Whose::Core(core),
             process => Whose::Process(process),
         };
-        let counters = whose.counters(engine).unwrap_or_default();
+        let counters = whose.counters(engine);
         self.requests.insert(id, (whose, counters));
     }
 
@@ -158,12 +173,16 @@ impl Regions {
         if matches!(whose, Whose::Core(began) if began != core) {
             return None;
         }
-        let new = whose.counters(engine)?;
         self.open.as_ref()?;
+        let mut readings = between(&whose.counters(engine), &old, engine);
+        if readings.is_empty() {
+            return None;
+        }
         Some(Part {
             step: self.step,
             id,
-            metrics: between(&new, &old).metrics(engine.ticks_per_cycle()),
+            metrics: readings.remove(0),
+            readings,
         })
     }
 }
@@ -177,29 +196,37 @@ mod tests {
     struct Fake(Cell<u64>, Cell<f64>);
 
     impl Counting for Fake {
-        fn counters(&self, core: usize) -> Option<Counters> {
+        fn readings(&self) -> usize {
+            2
+        }
+        fn counters(&self, reading: usize, core: usize) -> Counters {
             let instructions = self.0.get() * (core as u64 + 1);
-            Some(Counters {
+            Counters {
                 instructions,
+                // The other reading takes twice as long.
+                ticks: instructions * 6 * (reading as u64 + 1),
                 ..Counters::default()
-            })
+            }
         }
         fn process(&self, core: usize) -> u32 {
             // The process of the first core is known, and runs on both.
             1 - core as u32
         }
-        fn process_counters(&self, process: u32) -> Option<Counters> {
+        fn process_counters(&self, reading: usize, process: u32) -> Counters {
             assert_eq!(process, 1);
-            Some(Counters {
-                instructions: self.0.get() * 100,
+            let instructions = self.0.get() * 100;
+            Counters {
+                instructions,
+                ticks: instructions * 6 * (reading as u64 + 1),
                 ..Counters::default()
-            })
+            }
         }
         fn cores(&self) -> usize {
             2
         }
-        fn ticks_per_cycle(&self) -> u64 {
-            1
+        fn ticks_per_cycle(&self, reading: usize) -> u64 {
+            // It issues three instructions per cycle instead of two.
+            2 + reading as u64
         }
         fn census(&self) -> Vec<Metric> {
             vec![Metric {
@@ -210,9 +237,13 @@ mod tests {
         }
     }
 
-    fn value(part: &Part, name: &str) -> f64 {
-        let found = part.metrics.iter().find(|metric| metric.name == name);
+    fn of(metrics: &[Metric], name: &str) -> f64 {
+        let found = metrics.iter().find(|metric| metric.name == name);
         found.unwrap().value
+    }
+
+    fn value(part: &Part, name: &str) -> f64 {
+        of(&part.metrics, name)
     }
 
     #[test]
@@ -231,6 +262,11 @@ mod tests {
         assert_eq!((part.step, part.id), (4, 7));
         assert_eq!(value(&part, "instructions"), 15.0);
         assert_eq!(value(&part, "tlb-entries"), 200.0);
+        // Each reading has its own clock.
+        assert_eq!(value(&part, "cycles"), 45.0);
+        assert_eq!(part.readings.len(), 1);
+        assert_eq!(of(&part.readings[0], "instructions"), 15.0);
+        assert_eq!(of(&part.readings[0], "cycles"), 60.0);
         assert!(regions.stop(2_000, &engine).is_none());
     }
 
@@ -252,6 +288,8 @@ mod tests {
         engine.0.set(13);
         let part = regions.end(7, 1, &engine).unwrap();
         assert_eq!((part.id, value(&part, "instructions")), (7, 300.0));
+        assert_eq!(value(&part, "cycles"), 900.0);
+        assert_eq!(of(&part.readings[0], "cycles"), 1_200.0);
     }
 
     #[test]

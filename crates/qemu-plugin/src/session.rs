@@ -407,6 +407,7 @@ impl Session {
     /// Writes the results after the guest has ended.
     pub fn finish(&mut self) -> Result<()> {
         self.output.report = self.engine.report();
+        self.output.readings = self.engine.labels();
         let model = self.engine.checked();
         self.engine.finish()?;
         if let Some(profiler) = &mut self.profiler {
