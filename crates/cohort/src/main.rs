@@ -10,6 +10,7 @@ mod run;
 mod scan;
 mod show;
 mod top;
+mod variation;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     "output",
     "show",
+    "variation",
     "run",
     "scan",
     "top",

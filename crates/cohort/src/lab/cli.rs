@@ -18,6 +18,7 @@ use super::profile;
 use super::send;
 use super::trace::{bench, sweep};
 use crate::output::{self, say};
+use crate::variation::Bounds;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -135,6 +136,9 @@ enum Command {
         /// Compare every translation with QEMU's (slow); fail if one differs.
         #[arg(long)]
         check: bool,
+        /// The readings of the model that run beside it and bound its figures.
+        #[arg(long, value_enum, value_name = "WHICH", default_value = "dependences")]
+        bounds: Bounds,
         /// Also write results/NAME.json for the repository, unless something failed. If the last run
         /// is complete and of the same sources, keep it without running again.
         #[arg(long)]
@@ -274,10 +278,16 @@ pub fn main(args: Args) -> Result<ExitCode> {
             experiments,
             model,
             check,
+            bounds,
             keep,
             runs,
         } => {
-            let under = experiment::Under { model, check, runs };
+            let under = experiment::Under {
+                model,
+                check,
+                bounds,
+                runs,
+            };
             run(&lab, &experiments, &under, keep)?;
         }
         Command::Profile(options) => {
@@ -436,6 +446,8 @@ fn complete(
             && results.made_from == now
             && results.runs.len() >= under.runs.unwrap_or_default() as usize
             && results.translations.is_some() == under.check
+            // Without a model there is nothing to bound.
+            && (now.model.is_none() || results.bounds == under.bounds)
     });
     Ok(last.find(|results| kept::refusal(results, experiment).is_none()))
 }

@@ -94,6 +94,7 @@ fn bars(groups: &[&GroupReport], labels: &Bars, each: &[Bars]) -> FigureResult {
                 label: label.to_string(),
                 unit: labels.unit.into(),
                 ranges: Vec::new(),
+                bounds: Vec::new(),
                 values: each
                     .iter()
                     .map(|group| Some(group.bars[bar].1 as f64))

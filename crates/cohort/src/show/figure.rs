@@ -69,4 +69,16 @@ pub struct SeriesResult {
     /// The least and the most of each value over several runs; empty for one run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<Option<[f64; 2]>>,
+    /// The least and the most of each value over other readings of the model that it is of, and over
+    /// the runs; empty if it is of none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Option<[f64; 2]>>,
+}
+
+impl SeriesResult {
+    /// Between what the value at an x lies: its bounds, else its range.
+    pub fn spread(&self, at: usize) -> Option<[f64; 2]> {
+        let of = |list: &[Option<[f64; 2]>]| list.get(at).copied().flatten();
+        of(&self.bounds).or_else(|| of(&self.ranges))
+    }
 }

@@ -144,8 +144,8 @@ pub fn rows(figure: &FigureResult) -> (Vec<String>, Vec<Vec<String>>) {
         .map(|(at, x)| {
             let mut row = vec![x.text()];
             row.extend(figure.series.iter().map(|series| {
-                let range = series.ranges.get(at).copied().flatten();
-                ranged(series.values.get(at).copied().flatten(), range)
+                let value = series.values.get(at).copied().flatten();
+                ranged(value, series.spread(at))
             }));
             row
         })

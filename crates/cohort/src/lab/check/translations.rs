@@ -12,7 +12,7 @@ use crate::lab::guest::run::{Machine, Spec};
 use crate::lab::host::files;
 use crate::lab::kernel::build::Kernel;
 use crate::lab::trace::sweep;
-use crate::lab::trace::variation::Configuration;
+use crate::variation::Configuration;
 use anyhow::Result;
 
 /// Compares every translation.

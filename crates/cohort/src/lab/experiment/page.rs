@@ -97,7 +97,7 @@ impl Row {
                 (_, None) => "-".into(),
                 (_, Some(value)) => {
                     let range = check
-                        .range
+                        .spread()
                         .map(|range| format!(" ({})", show::range(range)));
                     let value = show::number(value);
                     format!("{value}{}{}", escape(&unit), range.unwrap_or_default())
@@ -361,7 +361,8 @@ fn beside_paper(checks: &[&CheckResult]) -> Vec<Shown> {
                 label: "ours".into(),
                 unit: unit.into(),
                 values: here.iter().map(|check| check.measured).collect(),
-                ranges: here.iter().map(|check| check.range).collect(),
+                ranges: here.iter().map(|check| check.spread()).collect(),
+                bounds: Vec::new(),
             }],
         };
         Shown::of(&figure, &marks.collect::<Vec<_>>())

@@ -4,7 +4,7 @@
 use super::results::{CheckResult, Results};
 use crate::show::{Kind, maybe, ranged, rows, table};
 use comfy_table::ColumnConstraint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Prints an experiment's tables, checks and the answer.
 pub fn results(results: &Results) -> String {
@@ -28,12 +28,12 @@ pub fn results(results: &Results) -> String {
                 check.name.clone(),
                 check.unit.clone(),
                 maybe(check.paper),
-                ranged(check.measured, check.range),
+                ranged(check.measured, check.spread()),
                 check.aim.clone(),
                 if check.pass { "met" } else { "missed" }.to_string(),
             ]);
         }
-        text.push_str(&format!("\n{shown}\n"));
+        text.push_str(&format!("\n{shown}\n{}", bounds(&results.checks)));
     }
     for check in &results.checks {
         if let Some(why) = &check.why {
@@ -45,6 +45,21 @@ pub fn results(results: &Results) -> String {
     }
     text.push_str(&format!("{}\n", answer(results)));
     text
+}
+
+/// A sentence on what the bounds in the table are of; empty without bounds.
+fn bounds(checks: &[CheckResult]) -> String {
+    let bounds = checks.iter().filter_map(|check| check.bounds.as_ref());
+    let ends = bounds.flat_map(|bounds| [&bounds.least_under, &bounds.most_under]);
+    let readings: BTreeSet<&str> = ends.flatten().map(String::as_str).collect();
+    if readings.is_empty() {
+        return String::new();
+    }
+    let readings: Vec<&str> = readings.into_iter().collect();
+    format!(
+        "In brackets: the least and the most over other readings of the model ({}).\n",
+        readings.join(", ")
+    )
 }
 
 /// The sentence below the tables: how many aims were met, on which kernels.

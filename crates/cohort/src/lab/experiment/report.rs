@@ -8,7 +8,7 @@ use crate::lab::experiment::compare::Plot;
 use crate::lab::experiment::definition::{self, Experiment};
 use crate::lab::experiment::kept::{self, Kept};
 use crate::lab::experiment::papers::Papers;
-use crate::lab::experiment::results::CheckResult;
+use crate::lab::experiment::results::{Bounded, CheckResult};
 use crate::lab::host::files;
 use crate::show::{self, Chart, FigureResult, Kind, Mark, SeriesResult, X};
 use anyhow::{Context, Result, bail};
@@ -128,7 +128,7 @@ pub fn beside_stock(entries: &[&Entry], headlines: bool) -> Option<(FigureResult
         None => X::Text(plot.label.clone()),
     };
     let range = |(_, check, plot): &(&Entry, &CheckResult, &Plot)| {
-        let [one, other] = check.range?.map(|end| plot.of_stock.percent(end));
+        let [one, other] = check.spread()?.map(|end| plot.of_stock.percent(end));
         Some([one.min(other), one.max(other)])
     };
     let values = checks.iter().map(|(_, check, plot)| {
@@ -147,6 +147,7 @@ pub fn beside_stock(entries: &[&Entry], headlines: bool) -> Option<(FigureResult
             unit: "%".into(),
             values: values.collect(),
             ranges: checks.iter().map(range).collect(),
+            bounds: Vec::new(),
         }],
     };
     (!checks.is_empty()).then_some((figure, marks))
@@ -187,8 +188,10 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
         "# Results\n\n<!-- Written by `cohort lab report` from results/*.json: do not edit. -->\n\n\
          `paper` is what the paper reports for its own platform, or other work where the name says \
          so.\n`measured` is ours: the median where an experiment runs more than once, with the least \
-         and the most of\nthe runs as `range`. A result is old when sources that decide its figures \
-         have changed since.\n[lab.md](lab.md#results) says how to make it again.\n",
+         and the most of\nthe runs as `range`. `bounds` are the least and the most of a figure of the \
+         translation model over its other readings:\n[model-qemu.md](model-qemu.md#bounds). A result \
+         is old when sources that decide its figures have changed since.\n[lab.md](lab.md#results) \
+         says how to make it again.\n",
     );
     text.push_str(&headlines(entries));
     for entry in entries {
@@ -206,6 +209,7 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
             text.push_str(&format!("\n**This result is {old}.**\n"));
         }
         let ranges = kept.checks.iter().any(|check| check.range.is_some());
+        let bounds = entry.checks().any(|check| check.bounds.is_some());
         let mut rows = Vec::new();
         for check in entry.checks() {
             let mut row = vec![
@@ -217,18 +221,23 @@ fn tables(entries: &[Entry], missing: &[&str]) -> String {
             if ranges {
                 row.push(check.range.map_or("-".into(), show::range));
             }
+            if bounds {
+                let ends = check.bounds.as_ref().map(Bounded::ends);
+                row.push(ends.map_or("-".into(), show::range));
+            }
             row.extend([check.aim.clone(), verdict(check).into()]);
             rows.push(row);
         }
         if !rows.is_empty() {
             let mut heading = vec!["figure", "unit", "paper", "measured"];
             heading.extend(ranges.then_some("range"));
+            heading.extend(bounds.then_some("bounds"));
             heading.extend(["aim", ""]);
             let heading: Vec<String> = heading.into_iter().map(String::from).collect();
             let align: Vec<&str> = heading
                 .iter()
                 .map(|name| match name.as_str() {
-                    "paper" | "measured" | "range" => "---:",
+                    "paper" | "measured" | "range" | "bounds" => "---:",
                     _ => "---",
                 })
                 .collect();
@@ -383,6 +392,7 @@ pub mod tests {
     use crate::lab::experiment::results::{self, Results, Run, SCHEMA_VERSION};
     use crate::lab::kernel::build::Config;
     use crate::show::{FigureResult, SeriesResult, X};
+    use crate::variation::Bounds;
 
     /// Results of an experiment `demo`: a check that passed and one that was not measured.
     pub fn results() -> Results {
@@ -392,6 +402,7 @@ pub mod tests {
             paper: Some(2.1),
             measured,
             range: None,
+            bounds: None,
             aim: ">= 3".into(),
             pass: measured.is_some(),
             of_model: name == "cycles",
@@ -417,6 +428,7 @@ pub mod tests {
             }],
             qemu: "10.0.2".into(),
             model: None,
+            bounds: Bounds::None,
             translations: None,
             guest: Guest {
                 memory: 256,
@@ -442,6 +454,7 @@ pub mod tests {
                     unit: "".into(),
                     values: vec![Some(1.0), Some(10.0)],
                     ranges: Vec::new(),
+                    bounds: Vec::new(),
                 }],
             }],
             problems: Vec::new(),
@@ -533,6 +546,12 @@ pub mod tests {
             name: "cycles".into(),
             of_model: true,
             range: Some([3.5, 4.5]),
+            bounds: Some(Bounded {
+                least: 3.0,
+                most: 5.5,
+                least_under: Some("core.rob=0".into()),
+                most_under: None,
+            }),
             ..modelled.checks[0].clone()
         });
         modelled.figures[0].title = "Under zen4".into();
@@ -543,7 +562,9 @@ pub mod tests {
         let text = files::read(&lab.path(TABLES)).unwrap();
         let (plain, under) = text.split_once("## demo@zen4").unwrap();
         assert!(plain.contains("speed-up") && !plain.contains("Under zen4"));
-        let row = "| cycles | x | 2.10 | 4 | 3.50 to 4.50 | >= 3 | met |";
+        // A result from before there were bounds has no column for them.
+        assert!(plain.contains("| measured | aim |"), "{plain}");
+        let row = "| cycles | x | 2.10 | 4 | 3.50 to 4.50 | 3 to 5.50 | >= 3 | met |";
         assert!(
             under.contains(row) && !under.contains("speed-up"),
             "{under}"

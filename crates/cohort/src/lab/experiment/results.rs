@@ -9,6 +9,7 @@ use crate::lab::guest::protocol::Metric;
 use crate::lab::host::files;
 use crate::lab::kernel::build::{Config, Kernel};
 use crate::show::FigureResult;
+use crate::variation::Bounds;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +47,9 @@ pub struct Results {
     /// The translation model that the guests ran under, unless their variants name another.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<String>,
+    /// The readings of the translation model that bound its figures.
+    #[serde(default)]
+    pub bounds: Bounds,
     /// Translations compared with QEMU's, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub translations: Option<Check>,
@@ -108,6 +112,9 @@ pub struct CheckResult {
     /// The least and the most of several runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub range: Option<[f64; 2]>,
+    /// Between what it lies as far as the model's assumptions go.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bounds: Option<Bounded>,
     /// The aim.
     pub aim: String,
     /// The median meets the aim.
@@ -118,6 +125,45 @@ pub struct CheckResult {
     /// Why there is no figure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
+}
+
+/// The bounds of a figure of the translation model, over its other readings and over the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bounded {
+    pub least: f64,
+    pub most: f64,
+    /// The reading that gives the least; none if it is the model as it is described.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub least_under: Option<String>,
+    /// The reading that gives the most.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub most_under: Option<String>,
+}
+
+impl Bounded {
+    /// Those of both, of two runs.
+    pub fn or(self, other: Self) -> Self {
+        let (least, most) = (other.least < self.least, other.most > self.most);
+        let pick = |other_s: bool, one, other| if other_s { other } else { one };
+        Bounded {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+            least_under: pick(least, self.least_under, other.least_under),
+            most_under: pick(most, self.most_under, other.most_under),
+        }
+    }
+
+    /// The least and the most.
+    pub fn ends(&self) -> [f64; 2] {
+        [self.least, self.most]
+    }
+}
+
+impl CheckResult {
+    /// Between what it lies: its bounds, which hold its range, else its range.
+    pub fn spread(&self) -> Option<[f64; 2]> {
+        self.bounds.as_ref().map(Bounded::ends).or(self.range)
+    }
 }
 
 /// An experiment as lists and reports name it: `NAME`, or `NAME@MODEL` under a model that the

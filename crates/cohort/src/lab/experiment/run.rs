@@ -7,12 +7,12 @@ use crate::lab::experiment::expr::{Expr, Figures, Reduce};
 use crate::lab::experiment::made_from::MadeFrom;
 use crate::lab::experiment::papers::Papers;
 use crate::lab::experiment::results::{
-    self, CheckResult, Results, Run, SCHEMA_VERSION, VariantInfo, VariantResult, json, save, title,
-    utc,
+    self, Bounded, CheckResult, Results, Run, SCHEMA_VERSION, VariantInfo, VariantResult, json,
+    save, title, utc,
 };
-use crate::lab::guest::plugin::{self, Check, Plugin, Task};
+use crate::lab::guest::plugin::{self, Check, Plugin, READING, Task};
 use crate::lab::guest::programs;
-use crate::lab::guest::protocol;
+use crate::lab::guest::protocol::{self, Metric};
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
 use crate::lab::host::files;
@@ -20,9 +20,10 @@ use crate::lab::host::hash::{Hasher, short};
 use crate::lab::host::progress as host_progress;
 use crate::lab::kernel::build::{self, Kernel};
 use crate::show::{FigureResult, Kind, SeriesResult, X};
+use crate::variation::Bounds;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
@@ -33,6 +34,8 @@ pub struct Under {
     pub model: Option<String>,
     /// Every translation is compared with QEMU's.
     pub check: bool,
+    /// The model's readings that bound its figures.
+    pub bounds: Bounds,
     /// How many runs, whatever the experiment says.
     pub runs: Option<u32>,
 }
@@ -80,6 +83,7 @@ pub fn run(
     let mut key = Hasher::new();
     key.part("made from", json(&made_from)?.as_bytes());
     key.part("check", &[u8::from(under.check)]);
+    key.part("bounds", format!("{:?}", under.bounds).as_bytes());
     for text in kernels
         .iter()
         .flat_map(|k| [&k.version, &k.compiler])
@@ -138,11 +142,7 @@ pub fn run(
     let modelled = model.is_some() || experiment.variants.iter().any(|v| v.model.is_some());
     let collected: Vec<Collected> = runs
         .iter()
-        .map(|run| Collected {
-            modelled,
-            variants: &run.variants,
-            papers,
-        })
+        .map(|run| Collected::new(modelled, &run.variants, papers))
         .collect();
     let results = Results {
         schema_version: SCHEMA_VERSION,
@@ -156,6 +156,10 @@ pub fn run(
         made_from,
         qemu,
         model: under.model.clone(),
+        bounds: match modelled {
+            true => under.bounds,
+            false => Bounds::None,
+        },
         translations,
         guest: experiment.guest.clone(),
         checks: checks(experiment, &collected),
@@ -164,7 +168,7 @@ pub fn run(
             .iter()
             .filter(|figure| modelled || !figure.series.iter().any(|series| is_models(&series.y)))
             .map(|figure| figure_result(figure, &collected))
-            .chain(model_figure(&runs[0].variants, model))
+            .chain(model.map(|model| model_figure(&collected[0], model)))
             .collect(),
         problems: broken.iter().cloned().chain(problems).collect(),
         runs,
@@ -205,6 +209,7 @@ impl Host<'_> {
                 let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
                 (steps, marked) = plugin::mark(&steps, measured, self.experiment.regions);
                 let mut plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                plugin.readings = self.under.bounds.readings(model)?;
                 // With --check all translations count, from the boot's first instruction on.
                 plugin.check = self.under.check;
                 plugin.whole = self.under.check;
@@ -366,6 +371,7 @@ fn variant_result(variant: &Variant, outcome: &Outcome) -> VariantResult {
         };
         why = why.or(failure);
     }
+    drop_unchanged(&mut metrics);
     VariantResult {
         variant: VariantInfo {
             name: variant.name.clone(),
@@ -378,11 +384,84 @@ fn variant_result(variant: &Variant, outcome: &Outcome) -> VariantResult {
     }
 }
 
+/// Drops what another reading of the model leaves as it is.
+fn drop_unchanged(metrics: &mut BTreeMap<String, Metric>) {
+    let unchanged = |(name, metric): &(&String, &Metric)| {
+        let described = name.split_once(READING).and_then(|(of, _)| metrics.get(of));
+        described.is_some_and(|described| described.values == metric.values)
+    };
+    let unchanged = metrics.iter().filter(unchanged);
+    let unchanged: Vec<String> = unchanged.map(|(name, _)| name.clone()).collect();
+    for name in unchanged {
+        metrics.remove(&name);
+    }
+}
+
 /// The figures that the variants printed, and the papers'.
 struct Collected<'a> {
     modelled: bool,
     variants: &'a [VariantResult],
     papers: &'a Papers,
+    /// The other readings of the model that change a figure.
+    readings: Vec<&'a str>,
+    /// The reading to take figures of; none takes the model as it is described.
+    reading: Option<&'a str>,
+}
+
+impl<'a> Collected<'a> {
+    fn new(modelled: bool, variants: &'a [VariantResult], papers: &'a Papers) -> Self {
+        let names = variants.iter().flat_map(|result| result.metrics.keys());
+        let readings = names.filter_map(|name| Some(name.split_once(READING)?.1));
+        let readings: BTreeSet<&str> = readings.collect();
+        Collected {
+            modelled,
+            variants,
+            papers,
+            readings: readings.into_iter().collect(),
+            reading: None,
+        }
+    }
+
+    /// The same under another reading of the model, for all variants alike: what is compared is
+    /// compared on one machine. A variant whose model has no such reading stays as it is.
+    fn under(&self, reading: &'a str) -> Self {
+        Collected {
+            readings: Vec::new(),
+            reading: Some(reading),
+            ..*self
+        }
+    }
+
+    /// A metric of a variant, under the reading if that changes it.
+    fn metric(&self, result: &'a VariantResult, name: &str) -> Option<&'a Metric> {
+        let read = self.reading.and_then(|reading| {
+            let name = format!("{name}{READING}{reading}");
+            result.metrics.get(&name)
+        });
+        read.or_else(|| result.metrics.get(name))
+    }
+
+    /// The bounds of what `figure` makes of the metrics; none if no reading changes it.
+    fn bounds<E>(&self, figure: impl Fn(&Self) -> Result<f64, E>) -> Result<Option<Bounded>, E> {
+        let value = figure(self)?;
+        let mut bounds = Bounded {
+            least: value,
+            most: value,
+            least_under: None,
+            most_under: None,
+        };
+        for &reading in &self.readings {
+            let value = figure(&self.under(reading))?;
+            if value < bounds.least {
+                (bounds.least, bounds.least_under) = (value, Some(reading.into()));
+            }
+            if value > bounds.most {
+                (bounds.most, bounds.most_under) = (value, Some(reading.into()));
+            }
+        }
+        let changed = bounds.least_under.is_some() || bounds.most_under.is_some();
+        Ok(changed.then_some(bounds))
+    }
 }
 
 impl Figures for Collected<'_> {
@@ -396,9 +475,7 @@ impl Figures for Collected<'_> {
         if let Some(why) = &result.why {
             return Err(format!("{variant} failed: {why}"));
         }
-        result
-            .metrics
-            .get(metric)
+        self.metric(result, metric)
             .map(|metric| metric.values.clone())
             .ok_or_else(|| format!("{variant} printed no metric {metric}"))
     }
@@ -429,57 +506,73 @@ const MODEL_COLUMNS: [(&str, &str, bool); 7] = [
 
 /// What every experiment shows under a model that the command line named: the same columns for
 /// each variant, over all its regions.
-fn model_figure(variants: &[VariantResult], model: Option<&str>) -> Option<FigureResult> {
-    let model = model?;
-    let sum = |result: &VariantResult, names: &[&str]| -> Option<f64> {
-        let mut sum = 0.0;
-        for name in names {
-            let metric = result.metrics.get(&format!("{}{name}", plugin::PREFIX))?;
-            sum += metric.values.iter().sum::<f64>();
-        }
-        result.why.is_none().then_some(sum)
-    };
+fn model_figure(run: &Collected<'_>, model: &str) -> FigureResult {
     let series = MODEL_COLUMNS.map(|(label, metric, rate)| {
         let names: &[&str] = match metric {
             "tlb-stall-cycles" => &["itlb-stall-cycles", "dtlb-stall-cycles"],
             "l1-tlb-misses" => &["l1-tlb-fetch-misses", "l1-tlb-data-misses"],
             metric => &[metric],
         };
-        let of = |result: &VariantResult| {
-            let instructions = sum(result, &["instructions"])?;
-            let value = sum(result, names)?;
-            Some(match rate {
-                true if instructions > 0.0 => 1_000.0 * value / instructions,
-                true => return None,
-                false => value / 1e6,
-            })
+        let of = |result: &VariantResult, run: &Collected<'_>| {
+            let sum = |names: &[&str]| -> Option<f64> {
+                let mut sum = 0.0;
+                for name in names {
+                    let metric = run.metric(result, &format!("{}{name}", plugin::PREFIX))?;
+                    sum += metric.values.iter().sum::<f64>();
+                }
+                result.why.is_none().then_some(sum)
+            };
+            let instructions = sum(&["instructions"])?;
+            let value = sum(names)?;
+            match rate {
+                true if instructions > 0.0 => Some(1_000.0 * value / instructions),
+                true => None,
+                false => Some(value / 1e6),
+            }
         };
+        let variants = || run.variants.iter();
+        let bounds = variants().map(|result| {
+            let bounds = run.bounds(|run| of(result, run).ok_or(()));
+            Some(bounds.ok()??.ends())
+        });
         SeriesResult {
             label: label.into(),
             unit: String::new(),
-            values: variants.iter().map(of).collect(),
+            values: variants().map(|result| of(result, run)).collect(),
             ranges: Vec::new(),
+            bounds: some(bounds.collect()),
         }
     });
-    Some(FigureResult {
+    let name = |result: &VariantResult| X::Text(result.variant.name.clone());
+    FigureResult {
         title: format!("Under {model}, in 1,000 instructions"),
         kind: Kind::Table,
         x_label: "variant".into(),
         y_label: String::new(),
         log: false,
-        x: variants
-            .iter()
-            .map(|result| X::Text(result.variant.name.clone()))
-            .collect(),
+        x: run.variants.iter().map(name).collect(),
         series: series.into(),
-    })
+    }
 }
 
-/// The median of an expression over all runs, and the least and the most of several.
-fn over_runs(
-    expression: &Result<Expr, String>,
-    runs: &[Collected<'_>],
-) -> Result<(f64, Option<[f64; 2]>), String> {
+/// The list, or an empty one if nothing is in it.
+fn some<T>(list: Vec<Option<T>>) -> Vec<Option<T>> {
+    match list.iter().any(Option::is_some) {
+        true => list,
+        false => Vec::new(),
+    }
+}
+
+/// An expression over all runs.
+struct Found {
+    median: f64,
+    /// The least and the most of several runs.
+    range: Option<[f64; 2]>,
+    /// The least and the most over the model's readings, and over the runs.
+    bounds: Option<Bounded>,
+}
+
+fn over_runs(expression: &Result<Expr, String>, runs: &[Collected<'_>]) -> Result<Found, String> {
     let expression = expression.as_ref().map_err(String::clone)?;
     let values = runs.iter().map(|run| expression.evaluate(run));
     let values = values.collect::<Result<Vec<f64>, _>>()?;
@@ -488,7 +581,19 @@ fn over_runs(
         0 | 1 => None,
         _ => Some([of(Reduce::Min)?, of(Reduce::Max)?]),
     };
-    Ok((of(Reduce::Median)?, range))
+    let mut bounds: Option<Bounded> = None;
+    for run in runs {
+        let next = run.bounds(|run| expression.evaluate(run))?;
+        bounds = match (bounds, next) {
+            (Some(one), Some(other)) => Some(one.or(other)),
+            (one, other) => one.or(other),
+        };
+    }
+    Ok(Found {
+        median: of(Reduce::Median)?,
+        range,
+        bounds,
+    })
 }
 
 fn checks(experiment: &Experiment, runs: &[Collected<'_>]) -> Vec<CheckResult> {
@@ -499,7 +604,7 @@ fn checks(experiment: &Experiment, runs: &[Collected<'_>]) -> Vec<CheckResult> {
         .filter(|check| first.modelled || !is_models(&check.measured))
         .map(|check| {
             let found = over_runs(&Expr::parse(&check.measured), runs);
-            let measured = found.as_ref().ok().map(|(median, _)| *median);
+            let measured = found.as_ref().ok().map(|found| found.median);
             CheckResult {
                 name: check.name.clone(),
                 unit: check.unit.clone(),
@@ -509,7 +614,8 @@ fn checks(experiment: &Experiment, runs: &[Collected<'_>]) -> Vec<CheckResult> {
                     None => None,
                 },
                 measured,
-                range: found.as_ref().ok().and_then(|(_, range)| *range),
+                range: found.as_ref().ok().and_then(|found| found.range),
+                bounds: found.as_ref().ok().and_then(|found| found.bounds.clone()),
                 aim: check.aim.text(),
                 pass: measured.is_some_and(|measured| check.aim.met(measured)),
                 of_model: is_models(&check.measured),
@@ -522,16 +628,15 @@ fn checks(experiment: &Experiment, runs: &[Collected<'_>]) -> Vec<CheckResult> {
 fn figure_result(figure: &Figure, runs: &[Collected<'_>]) -> FigureResult {
     let series = figure.series.iter().map(|series| {
         let found = figure.x.iter().map(|x| over_runs(&series.at(x), runs).ok());
-        let found: Vec<Option<(f64, Option<[f64; 2]>)>> = found.collect();
-        let ranges: Vec<_> = found.iter().map(|found| found.and_then(|f| f.1)).collect();
+        let found: Vec<Option<Found>> = found.collect();
+        let each = || found.iter().map(Option::as_ref);
+        let bounds = each().map(|found| Some(found?.bounds.as_ref()?.ends()));
         SeriesResult {
             label: series.label.clone(),
             unit: series.unit.clone(),
-            values: found.iter().map(|found| found.map(|f| f.0)).collect(),
-            ranges: match runs.len() {
-                1 => Vec::new(),
-                _ => ranges,
-            },
+            values: each().map(|found| Some(found?.median)).collect(),
+            ranges: some(each().map(|found| found?.range).collect()),
+            bounds: some(bounds.collect()),
         }
     });
     FigureResult {
@@ -568,11 +673,7 @@ mod tests {
             .map(|variant| variant_result(variant, &outcome))
             .collect();
         let papers = Papers::parse(definition::tests::PAPERS).unwrap();
-        let figures = Collected {
-            modelled: false,
-            variants: &variants,
-            papers: &papers,
-        };
+        let figures = Collected::new(false, &variants, &papers);
         let figures = [figures];
         let checks = checks(&experiment, &figures);
         let figure = figure_result(&experiment.figures[0], &figures);
@@ -652,11 +753,8 @@ mod tests {
         };
         let of = |runs: &[&str]| {
             let runs: Vec<_> = runs.iter().map(|stock| run(stock)).collect();
-            let collected = runs.iter().map(|variants| Collected {
-                modelled: false,
-                variants,
-                papers: &papers,
-            });
+            let collected = runs.iter();
+            let collected = collected.map(|variants| Collected::new(false, variants, &papers));
             let collected: Vec<_> = collected.collect();
             let figure = figure_result(&experiment.figures[0], &collected);
             (checks(&experiment, &collected).remove(0), figure)
@@ -672,6 +770,55 @@ mod tests {
         let (check, figure) = of(&["30"]);
         assert_eq!((check.measured, check.range), (Some(3.0), None));
         assert!(figure.series[0].ranges.is_empty());
+    }
+
+    #[test]
+    fn a_figure_is_bounded_by_the_readings_that_change_it() {
+        let experiment: Experiment = toml::from_str(definition::tests::GOOD).unwrap();
+        let papers = Papers::parse(definition::tests::PAPERS).unwrap();
+        let with = |readings: &[&str]| {
+            let mut text = WHOLE.to_string();
+            for reading in readings {
+                let (step, metric) = reading.split_once(' ').unwrap();
+                let line = format!("out {step} metric {metric} i\nend {step} exit=0");
+                text = text.replace(&format!("end {step} exit=0"), &line);
+            }
+            evaluate(&text, End::Done)
+        };
+        // The check is 30 over 10; a reading changes both alike, or one of them, or nothing.
+        let (variants, bounded, figure) = with(&[
+            "stock.1 fork@slow 80",
+            "stock.2 fork@slow 90",
+            "pure.1 fork@slow 20",
+            "stock.1 fork@fast 40",
+            "stock.2 fork@fast 20",
+            "pure.1 fork@none 10",
+        ]);
+        assert!(!variants[1].metrics.contains_key("fork@none"));
+        let expected = Bounded {
+            least: 2.0,
+            most: 4.0,
+            least_under: Some("fast".into()),
+            most_under: Some("slow".into()),
+        };
+        assert_eq!(bounded[0].measured, Some(3.0));
+        assert_eq!(
+            (bounded[0].range, bounded[0].spread()),
+            (None, Some([2.0, 4.0]))
+        );
+        assert_eq!(bounded[0].bounds, Some(expected));
+        assert_eq!(
+            figure.series[0].bounds,
+            [Some([20.0, 80.0]), Some([10.0, 20.0])]
+        );
+        // What no reading changes has no bounds, and over several runs they hold the range.
+        let (plain, checks, figure) = with(&[]);
+        assert!(checks[0].bounds.is_none() && figure.series[0].bounds.is_empty());
+        let slow = with(&["pure.1 fork@slow 5"]).0;
+        let runs = [&plain, &slow, &plain].map(|variants| Collected::new(true, variants, &papers));
+        let found = over_runs(&Expr::parse(&experiment.checks[0].measured), &runs).unwrap();
+        assert_eq!((found.median, found.range), (3.0, Some([3.0, 3.0])));
+        assert_eq!(found.bounds.unwrap().ends(), [3.0, 6.0]);
     }
 
     #[test]

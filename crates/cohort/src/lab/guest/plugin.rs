@@ -8,6 +8,7 @@ use crate::lab::guest::job::Step;
 use crate::lab::guest::run::Outcome;
 use crate::lab::guest::setup::free_bytes;
 use crate::lab::host::files;
+use crate::variation::Alternative;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,10 @@ use std::process::Command;
 const PLUGIN: &str = "libcohort_qemu.so";
 /// The names of metrics from the model begin with this.
 pub const PREFIX: &str = "model-";
+/// Before the label of another reading of the model in the name of a metric.
+pub const READING: char = '@';
+/// The file of the model's other readings, in a run's directory.
+const READINGS: &str = "readings.json";
 /// The file of a profile.
 pub const PROFILE: &str = "profile.json";
 /// Files here are in memory.
@@ -44,6 +49,8 @@ pub struct Plugin {
     kernel: Option<PathBuf>,
     /// How the accesses are used.
     pub task: Task,
+    /// Other readings of the model, which bound its figures: they run beside it.
+    pub readings: Vec<Alternative>,
     /// The content of a trace, in words; empty if it need not say.
     pub about: String,
     /// Walk the page tables at every access and compare.
@@ -135,6 +142,7 @@ impl Plugin {
             file,
             kernel: kernel.map(Path::to_path_buf),
             task,
+            readings: Vec::new(),
             about: String::new(),
             check: false,
             audit: false,
@@ -145,10 +153,25 @@ impl Plugin {
     /// The factor on a guest's time limit with the plugin. The guest is slower by more
     /// than that, but limits are many times what a guest takes.
     pub fn slower(&self) -> u64 {
-        match self.check {
+        let one = match self.check {
             true => 12,
             false => 4,
+        };
+        one + 2 * self.readings.len() as u64
+    }
+
+    /// Writes what the plugin reads from the run's directory.
+    pub fn prepare(&self, dir: &Path) -> Result<()> {
+        if self.readings.is_empty() {
+            return Ok(());
         }
+        let list = self.readings.iter().map(|reading| {
+            let description = reading.configuration.table()?.to_string();
+            Ok(serde_json::json!({ "label": reading.label, "description": description }))
+        });
+        let list = list.collect::<Result<Vec<_>>>()?;
+        let text = serde_json::to_string(&list).context("JSON cannot hold the readings")?;
+        files::write(&dir.join(READINGS), text.as_bytes())
     }
 
     /// `-plugin`'s argument, with the guest's memory in a file below `ram`; output goes below `dir`.
@@ -169,6 +192,9 @@ impl Plugin {
             Task::Profile => {
                 text.push_str(&format!(",profile={}", dir.join(PROFILE).display()));
             }
+        }
+        if !self.readings.is_empty() {
+            text.push_str(&format!(",readings={}", dir.join(READINGS).display()));
         }
         if !self.about.is_empty() {
             // QEMU takes a single one for the end of the value.
@@ -218,6 +244,9 @@ pub struct Output {
     pub check: Option<Check>,
     /// What the flush audit found, if that was asked for.
     pub audit: Option<Audit>,
+    /// The labels of the model's other readings.
+    #[serde(default)]
+    readings: Vec<String>,
     regions: Vec<Part>,
     requests: Vec<Part>,
 }
@@ -311,6 +340,9 @@ struct Part {
     /// The step it was in, by its number in the marks.
     step: u64,
     metrics: Vec<Value>,
+    /// The metrics under each of the other readings.
+    #[serde(default)]
+    readings: Vec<Vec<Value>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -328,8 +360,9 @@ impl Output {
             .with_context(|| format!("{} is not of this plugin: `make build`", path.display()))
     }
 
-    /// Gives each step the metrics of its regions and requests. `marked` are the names of the
-    /// steps that were to be counted, in the order of their numbers.
+    /// Gives each step the metrics of its regions and requests; those of another reading of the model
+    /// have its label behind their name. `marked` are the names of the steps that were to be counted,
+    /// in the order of their numbers.
     pub fn give(&self, marked: &[String], outcome: &mut Outcome) -> Result<(), String> {
         let kinds = [(PREFIX, &self.regions), ("model-request-", &self.requests)];
         for (prefix, parts) in kinds {
@@ -345,6 +378,13 @@ impl Output {
                 let Some(step) = step else { continue };
                 let line = |v: &Value| format!("metric {prefix}{} {} {}", v.name, v.value, v.unit);
                 step.lines.extend(part.metrics.iter().map(line));
+                for (label, metrics) in self.readings.iter().zip(&part.readings) {
+                    let line = |v: &Value| {
+                        let name = format!("{prefix}{}{READING}{label}", v.name);
+                        format!("metric {name} {} {}", v.value, v.unit)
+                    };
+                    step.lines.extend(metrics.iter().map(line));
+                }
             }
         }
         for (name, number) in marked.iter().zip(1..) {
@@ -398,6 +438,7 @@ mod tests {
     use super::*;
     use crate::lab::guest::protocol::{self, Report};
     use crate::lab::guest::run::End;
+    use crate::variation::Bounds;
     use std::collections::BTreeMap;
 
     fn steps() -> Vec<Step> {
@@ -437,8 +478,9 @@ mod tests {
     #[test]
     fn metrics_go_to_their_step_and_a_step_without_a_region_is_named() {
         let output: Output = serde_json::from_str(
-            r#"{"schema_version": 1, "instructions": 9, "regions": [
-                {"step": 2, "id": 0, "metrics": [{"name": "cycles", "value": 7, "unit": "cycles"}]}],
+            r#"{"schema_version": 1, "instructions": 9, "readings": ["core.rob=0"], "regions": [
+                {"step": 2, "id": 0, "metrics": [{"name": "cycles", "value": 7, "unit": "cycles"}],
+                 "readings": [[{"name": "cycles", "value": 9, "unit": "cycles"}]]}],
                 "requests": [
                 {"step": 2, "id": 4, "metrics": [{"name": "cycles", "value": 3, "unit": "cycles"}]},
                 {"step": 2, "id": 5, "metrics": [{"name": "cycles", "value": 4, "unit": "cycles"}]},
@@ -461,6 +503,7 @@ mod tests {
         let mut metrics = BTreeMap::new();
         protocol::metrics(&outcome.report.find("b.1").unwrap().lines, &mut metrics).unwrap();
         assert_eq!(metrics["model-cycles"].values, [7.0]);
+        assert_eq!(metrics["model-cycles@core.rob=0"].values, [9.0]);
         assert_eq!(metrics["model-request-cycles"].values, [3.0, 4.0]);
         assert!(outcome.report.find("a.1").unwrap().lines.is_empty());
     }
@@ -506,6 +549,7 @@ mod tests {
             file: "/p.so".into(),
             kernel: Some("/vmlinux".into()),
             task: Task::Model("baseline".into()),
+            readings: Vec::new(),
             about: String::new(),
             check: true,
             audit: false,
@@ -548,6 +592,22 @@ mod tests {
                 .argument(Path::new("/m"), Path::new("/d"))
                 .contains("about")
         );
+        let bounded = Plugin {
+            readings: Bounds::Dependences.readings("baseline").unwrap(),
+            ..plugin.clone()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        bounded.prepare(dir.path()).unwrap();
+        let file = dir.path().join(READINGS);
+        let text = bounded.argument(Path::new("/m"), dir.path());
+        assert!(
+            text.contains(&format!(",readings={}", file.display())),
+            "{text}"
+        );
+        let written: serde_json::Value =
+            serde_json::from_str(&files::read(&file).unwrap()).unwrap();
+        assert_eq!(written[0]["label"], "core.rob=0");
+        assert!(bounded.slower() > plugin.slower());
         let mut qemu = Command::new("qemu");
         plugin.add_to(&mut qemu, 512, Path::new("/out/run/x"));
         let args: Vec<_> = qemu.get_args().map(|arg| arg.to_string_lossy()).collect();

@@ -305,6 +305,9 @@ impl Spec<'_> {
         files::remove(&dir)?;
         files::make_dir(&dir)?;
         files::write(&dir.join("initramfs.cpio"), &self.initramfs()?)?;
+        if let Some(plugin) = self.plugin {
+            plugin.prepare(&dir)?;
+        }
         Ok(dir)
     }
 

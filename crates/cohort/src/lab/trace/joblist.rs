@@ -5,7 +5,7 @@
 //! with a single configuration. `cohort lab sweep --merge` puts the parts together.
 
 use crate::lab::host::files;
-use crate::lab::trace::variation::Configuration;
+use crate::variation::Configuration;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -163,7 +163,7 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trace::variation::all;
+    use crate::variation::all;
     use std::process::Command;
 
     fn two() -> Vec<Configuration> {

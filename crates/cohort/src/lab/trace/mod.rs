@@ -4,4 +4,3 @@
 pub mod bench;
 pub mod joblist;
 pub mod sweep;
-pub mod variation;

@@ -4,9 +4,9 @@
 use crate::lab::experiment::complete;
 use crate::lab::host::files;
 use crate::lab::trace::joblist::{self, Scheduler};
-use crate::lab::trace::variation::{self, Configuration, Vary};
 use crate::output::{self, say};
 use crate::show;
+use crate::variation::{self, Configuration, Vary};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -57,8 +57,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "KEY=VALUE,…")]
     vary: Vec<Vary>,
     /// Replay each model also with other values of what it assumes, one assumption at a time, over
-    /// the range that its description gives, and with every load waiting for the one before it;
-    /// print the spread of each metric.
+    /// the range that its description gives, with every miss waited for, and with no instruction
+    /// waiting for another; print the spread of each metric.
     #[arg(long, conflicts_with_all = ["vary", "merge", "jobs"])]
     assumed: bool,
     /// Metrics to show, separated by commas.
@@ -103,8 +103,10 @@ struct Spread {
     least: (f64, Option<String>),
     /// The largest, likewise.
     most: (f64, Option<String>),
-    /// With a reorder buffer of 0: every load waits for the one before it.
+    /// With a reorder buffer of 0: every miss is waited for.
     dependent: f64,
+    /// With `core.dependences = false`: no instruction waits for another.
+    independent: f64,
 }
 
 impl Sweep {
@@ -220,16 +222,15 @@ fn spread(args: &SweepArgs) -> Result<Sweep> {
     for trace in &args.inputs {
         open(trace)?;
         for model in &args.models {
-            let with = |set: &[(&str, &str)]| Configuration {
-                model: model.clone(),
-                set: set
-                    .iter()
-                    .map(|(k, v)| (k.to_string(), v.to_string()))
-                    .collect(),
-            };
-            let mut runs = vec![with(&[]), with(&[("core.rob", "0")])];
             let others = variation::assumed(model)?;
-            runs.extend(others.iter().map(|other| other.configuration.clone()));
+            let ends = variation::dependences(model)?;
+            let changed = ends.iter().chain(&others);
+            let plain = Configuration {
+                model: model.clone(),
+                set: Vec::new(),
+            };
+            let mut runs = vec![plain];
+            runs.extend(changed.map(|other| other.configuration.clone()));
             work.push((trace, model, runs, others));
         }
     }
@@ -242,7 +243,7 @@ fn spread(args: &SweepArgs) -> Result<Sweep> {
             .collect::<Result<Vec<_>>>()?;
         let labels = others.iter().map(|other| Some(other.label.clone()));
         for (at, metric) in rows[0].metrics.iter().enumerate() {
-            let values = rows[2..].iter().map(|row| row.metrics[at].value);
+            let values = rows[3..].iter().map(|row| row.metrics[at].value);
             let values = values.zip(labels.clone());
             let (mut least, mut most) = ((metric.value, None), (metric.value, None));
             for (value, label) in values {
@@ -261,6 +262,7 @@ fn spread(args: &SweepArgs) -> Result<Sweep> {
                 least,
                 most,
                 dependent: rows[1].metrics[at].value,
+                independent: rows[2].metrics[at].value,
             });
         }
         all.extend(rows);
@@ -283,7 +285,8 @@ fn spread_table(sweep: &Sweep, wanted: &[String]) -> String {
         "value",
         "least",
         "most",
-        "loads wait",
+        "misses wait",
+        "none waits",
     ];
     let stem = |path: &str| {
         let stem = Path::new(path).file_stem().unwrap_or_default();
@@ -304,6 +307,7 @@ fn spread_table(sweep: &Sweep, wanted: &[String]) -> String {
                 bound(&one.least),
                 bound(&one.most),
                 show::number(one.dependent),
+                show::number(one.independent),
             ]);
         }
     }
@@ -638,6 +642,7 @@ mod tests {
         );
         assert!(cycles.least.1.is_some() && cycles.most.1.is_some());
         assert!(cycles.dependent > cycles.value, "{cycles:?}");
+        assert!(cycles.independent <= cycles.value, "{cycles:?}");
         // Assumptions do not change what the program does.
         let instructions = of("instructions");
         assert_eq!(instructions.least, (instructions.value, None));

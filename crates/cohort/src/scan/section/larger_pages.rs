@@ -202,6 +202,7 @@ impl Section for LargerPages {
                     unit: "%".into(),
                     values: cumulative(&fill.small.sixteenths),
                     ranges: Vec::new(),
+                    bounds: Vec::new(),
                 })
                 .collect(),
         })

@@ -55,10 +55,18 @@ impl Chart<'_> {
             unit @ ("%" | "x" | "ms" | "MB" | "KB") => format!(" {unit}"),
             _ => String::new(),
         };
+        let bounds = match self.figure.kind {
+            Kind::Box => of.spread(at),
+            _ => None,
+        };
+        let bounds = bounds.map_or(String::new(), |[least, most]| {
+            format!(" ({} to {})", short(least), short(most))
+        });
         let marks = self.marks(series, at);
         let marks = marks.filter(|(mark, _)| self.common(&mark.label).is_none());
         let marks = marks.map(|(mark, _)| format!("; {} {}", mark.label, short(mark.value)));
-        format!("{}{unit}{}", short(value), marks.collect::<String>())
+        let marks = marks.collect::<String>();
+        format!("{}{unit}{bounds}{marks}", short(value))
     }
 
     pub(super) fn draw_bars(&self, area: &Area) -> Drawn {

@@ -148,10 +148,9 @@ impl Chart<'_> {
             .and_then(|value| self.scale(value))
     }
 
-    /// The least and the most of several runs, as the axis has them.
+    /// The least and the most of a value, as the axis has them.
     fn range(&self, series: usize, at: usize) -> Option<(f64, f64)> {
-        let ranges = &self.figure.series[series].ranges;
-        let [least, most] = ranges.get(at).copied().flatten()?;
+        let [least, most] = self.figure.series[series].spread(at)?;
         Some((self.scale(least)?, self.scale(most)?))
     }
 
@@ -175,7 +174,14 @@ impl Chart<'_> {
         let mut all: Vec<f64> = marks.chain(self.behind.map(|(_, value)| value)).collect();
         for series in &self.figure.series {
             all.extend(series.values.iter().flatten());
-            all.extend(series.ranges.iter().flatten().flatten());
+            match self.figure.kind {
+                // Bounds stand in words beside a box: its whiskers are of what was measured.
+                Kind::Box => all.extend(series.ranges.iter().flatten().flatten()),
+                _ => {
+                    let spreads = (0..series.values.len()).filter_map(|at| series.spread(at));
+                    all.extend(spreads.flatten());
+                }
+            }
         }
         if self.figure.kind != Kind::Box && !self.figure.log {
             all.push(0.0);

@@ -9,6 +9,7 @@ fn series(label: &str, values: Vec<Option<f64>>) -> SeriesResult {
         unit: "%".into(),
         values,
         ranges: Vec::new(),
+        bounds: Vec::new(),
     }
 }
 
@@ -66,6 +67,12 @@ fn an_axis_shows_all_values_and_zero_unless_it_is_of_boxes() {
     assert_eq!(compared.values().range(), 0.0..100.0);
     bars.kind = Kind::Box;
     assert_eq!(chart(&bars).values().range(), 3.0..60.0);
+    // Bounds, which hold the range, take its place on bars; boxes have theirs in words.
+    bars.series[0].bounds = vec![None, Some([30.0, 80.0])];
+    assert_eq!(chart(&bars).values().range(), 3.0..60.0);
+    bars.kind = Kind::Bar;
+    assert_eq!(chart(&bars).values().range(), 0.0..80.0);
+    assert_eq!(chart(&bars).range(0, 1), Some((30.0, 80.0)));
     let log = figure(
         Kind::Bar,
         true,
@@ -141,12 +148,15 @@ fn a_box_is_drawn_where_all_five_values_are() {
     boxes.series = [1.0, 2.0, 3.0, 4.0, 5.0]
         .map(|value| series("", vec![Some(value), (value != 3.0).then_some(value)]))
         .to_vec();
-    let svg = svg(&boxes).unwrap();
-    assert_eq!(count(&svg, COLOURS[0]), 1);
+    let drawn = svg(&boxes).unwrap();
+    assert_eq!(count(&drawn, COLOURS[0]), 1);
     assert!(
-        svg.contains("\n3 %\n") && svg.contains("not measured"),
-        "{svg}"
+        drawn.contains("\n3 %\n") && drawn.contains("not measured"),
+        "{drawn}"
     );
+    boxes.series[2].bounds = vec![Some([2.5, 40.0]), None];
+    let drawn = svg(&boxes).unwrap();
+    assert!(drawn.contains("\n3 % (2.50 to 40)\n"), "{drawn}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One configuration of a sweep: a model and what is changed in its description.
+//! Models with changes in their descriptions: the configurations of a sweep, and the readings of a
+//! model that bound its figures.
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
@@ -143,16 +144,79 @@ pub fn assumed(model: &str) -> Result<Vec<Alternative>> {
     Ok(list)
 }
 
+/// The readings of a model that say what dependences between instructions can cost: each miss waited
+/// for before the next instruction, and no instruction waiting for another's result.
+pub fn dependences(model: &str) -> Result<Vec<Alternative>> {
+    let ends = [("core.rob", "0"), ("core.dependences", "false")];
+    let of = |(key, value): (&str, &str)| {
+        let configuration = Configuration {
+            model: model.to_owned(),
+            set: vec![(key.to_owned(), value.to_owned())],
+        };
+        configuration.load()?;
+        let label = format!("{key}={value}");
+        Ok(Alternative {
+            configuration,
+            label,
+        })
+    };
+    ends.into_iter().map(of).collect()
+}
+
+/// Which other readings of a model run beside it, to bound its figures.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Bounds {
+    /// None: half the time.
+    #[default]
+    None,
+    /// Two: every miss waited for, and no instruction waiting for another.
+    Dependences,
+    /// These, and each assumed constant at the ends of its range: many times slower.
+    Assumed,
+}
+
+impl Bounds {
+    /// The readings of a model.
+    pub fn readings(self, model: &str) -> Result<Vec<Alternative>> {
+        let mut readings = match self {
+            Bounds::None => Vec::new(),
+            Bounds::Dependences => dependences(model)?,
+            Bounds::Assumed => [dependences(model)?, assumed(model)?].concat(),
+        };
+        for reading in &mut readings {
+            // It becomes part of a metric's name.
+            reading.label.retain(|c| !c.is_whitespace());
+        }
+        Ok(readings)
+    }
+}
+
 impl Configuration {
     /// The model as described and changed.
     pub fn load(&self) -> Result<Model> {
+        Ok(Model::from_table(&self.name(), self.table()?)?)
+    }
+
+    /// Its whole description, without a base.
+    pub fn table(&self) -> Result<Table> {
         // With what the bases say: a key may be one that the description itself does not name.
         let mut table = Model::table(&self.model)?;
         for (key, value) in &self.set {
             set(&mut table, key, value).with_context(|| format!("{key}={value}"))?;
             translation::sources::changed(&mut table, key, value);
         }
-        Ok(Model::from_table(&self.name(), table)?)
+        Ok(table)
     }
 
     /// The same from any working directory: a model that is a file by its whole path.
@@ -319,6 +383,27 @@ mod tests {
         // All caches together, by the pattern; the value that it has is not among them.
         assert!(labels.contains(&"cache.*.replacement=plru"), "{labels:?}");
         assert!(!labels.contains(&"cache.*.replacement=lru"), "{labels:?}");
+    }
+
+    #[test]
+    fn the_readings_of_every_built_in_model_can_be_written_down_and_read() {
+        for name in Model::builtin_names() {
+            assert!(Bounds::None.readings(name).unwrap().is_empty());
+            let readings = Bounds::Assumed.readings(name).unwrap();
+            let labels: Vec<_> = readings.iter().map(|one| one.label.as_str()).collect();
+            assert_eq!(labels[..2], ["core.rob=0", "core.dependences=false"]);
+            assert!(
+                labels.len() > 7 && !labels.concat().contains(' '),
+                "{labels:?}"
+            );
+            for reading in readings {
+                let text = reading.configuration.table().unwrap().to_string();
+                let read = Model::parse(&reading.label, &text).unwrap();
+                let model = reading.configuration.load().unwrap();
+                assert_eq!((read.core, read.tlb), (model.core, model.tlb));
+                assert_eq!((read.cache, read.memory), (model.cache, model.memory));
+            }
+        }
     }
 
     #[test]
