@@ -61,6 +61,12 @@ pub struct SweepArgs {
     /// waiting for another; print the spread of each metric.
     #[arg(long, conflicts_with_all = ["vary", "merge", "jobs"])]
     assumed: bool,
+    /// Replay each trace also with the cores taking turns of so many instructions, as `replay
+    /// --quantum` does; to see what finer turns do to the caches that they share.
+    #[arg(long, value_name = "INSTRUCTIONS,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u64).range(1..=1000),
+        conflicts_with_all = ["assumed", "merge", "jobs"])]
+    quantum: Vec<u64>,
     /// Metrics to show, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "METRIC")]
     show: Vec<String>,
@@ -112,7 +118,8 @@ struct Spread {
 impl Sweep {
     /// In an order that does not depend on where each was replayed, or when.
     fn of(mut rows: Vec<Row>) -> Self {
-        rows.sort_by(|a, b| (&a.trace, &a.configuration).cmp(&(&b.trace, &b.configuration)));
+        let key = |row: &Row| (row.trace.clone(), row.configuration.clone(), row.quantum);
+        rows.sort_by_cached_key(key);
         Sweep {
             schema_version: SCHEMA_VERSION,
             rows,
@@ -131,6 +138,9 @@ struct Row {
     /// The configuration.
     #[serde(flatten)]
     configuration: Configuration,
+    /// The instructions of a core's turn; none if the turns are those of the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quantum: Option<u64>,
     /// Accesses replayed.
     accesses: u64,
     /// The counters of the region of interest, and the latencies of its requests.
@@ -183,14 +193,17 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
             )?;
             return Ok(());
         }
-        let work: Vec<_> = args
-            .inputs
-            .iter()
-            .flat_map(|trace| configurations.iter().map(move |c| (trace, c)))
-            .collect();
+        let finer = args.quantum.iter().copied().map(Some);
+        let turns: Vec<Option<u64>> = std::iter::once(None).chain(finer).collect();
+        let mut work = Vec::new();
+        for trace in &args.inputs {
+            for configuration in &configurations {
+                work.extend(turns.iter().map(|&quantum| (trace, configuration, quantum)));
+            }
+        }
         let rows = work
             .par_iter()
-            .map(|(trace, configuration)| row(trace, configuration))
+            .map(|(trace, configuration, quantum)| row(trace, configuration, *quantum))
             .collect::<Result<Vec<_>>>()?;
         Sweep::of(rows)
     };
@@ -239,7 +252,7 @@ fn spread(args: &SweepArgs) -> Result<Sweep> {
     for (trace, model, runs, others) in work {
         let rows = runs
             .par_iter()
-            .map(|configuration| row(trace, configuration))
+            .map(|configuration| row(trace, configuration, None))
             .collect::<Result<Vec<_>>>()?;
         let labels = others.iter().map(|other| Some(other.label.clone()));
         for (at, metric) in rows[0].metrics.iter().enumerate() {
@@ -355,8 +368,8 @@ pub fn played(
     Ok((machine, about, accesses))
 }
 
-fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
-    let (machine, about, accesses) = played(trace, configuration, None)?;
+fn row(trace: &Path, configuration: &Configuration, quantum: Option<u64>) -> Result<Row> {
+    let (machine, about, accesses) = played(trace, configuration, quantum)?;
     let report = machine.report();
     let mut metrics = report.total.counters.metrics(machine.ticks_per_cycle());
     metrics.extend(report.requests.metrics());
@@ -364,9 +377,18 @@ fn row(trace: &Path, configuration: &Configuration) -> Result<Row> {
         trace: trace.display().to_string(),
         about,
         configuration: configuration.clone(),
+        quantum,
         accesses,
         metrics,
     })
+}
+
+impl Row {
+    /// The configuration, and the turns of the cores if they are not the trace's.
+    fn name(&self) -> String {
+        let quantum = self.quantum.map(|quantum| format!(" quantum={quantum}"));
+        self.configuration.name() + &quantum.unwrap_or_default()
+    }
 }
 
 /// Puts parts together: a job that ran twice counts once, if both results are equal.
@@ -486,10 +508,7 @@ fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
     let mut lines = Vec::new();
     for row in &sweep.rows {
         let trace = Path::new(&row.trace).file_stem().unwrap_or_default();
-        let mut line = vec![
-            trace.to_string_lossy().into_owned(),
-            row.configuration.name(),
-        ];
+        let mut line = vec![trace.to_string_lossy().into_owned(), row.name()];
         for name in &names {
             line.push(show::number(value(row, name)?));
         }
@@ -512,7 +531,7 @@ fn table(sweep: &Sweep, wanted: &[String]) -> Result<String> {
                 "{trace}: the least {}, {}, has {}.\n",
                 names[0].replace('-', " "),
                 show::number(least),
-                row.configuration.name()
+                row.name()
             ));
         }
     }
@@ -544,7 +563,7 @@ mod tests {
         assert!(configurations.len() >= 2, "{configurations:?}");
         let mut rows: Vec<_> = configurations
             .iter()
-            .map(|configuration| row(&trace, configuration).unwrap())
+            .map(|configuration| row(&trace, configuration, None).unwrap())
             .collect();
         rows.sort_by(|a, b| a.configuration.cmp(&b.configuration));
         let parts = dir.path().join("parts");
@@ -597,7 +616,7 @@ mod tests {
                 model: "babelfish-isca20".into(),
                 set: vec![("tlb.1.entries".into(), entries.into())],
             };
-            row(&trace, &configuration).unwrap()
+            row(&trace, &configuration, None).unwrap()
         };
         let misses = |row: &Row| {
             let found = row.metrics.iter().find(|m| m.name == "l1-tlb-data-misses");
@@ -632,6 +651,7 @@ mod tests {
             jobs: None,
             dir: None,
             merge: false,
+            quantum: Vec::new(),
         };
         let sweep = spread(&args).unwrap();
         let of = |name: &str| sweep.spread.iter().find(|one| one.metric == name).unwrap();
@@ -653,6 +673,24 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("over what the model assumes"), "{text}");
+    }
+
+    #[test]
+    fn finer_turns_have_a_row_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("a.trace");
+        recorded::record(&trace, 4_000, 37, 300);
+        let configuration = &configurations()[0];
+        let rows = [Some(10), None].map(|turn| row(&trace, configuration, turn).unwrap());
+        let sweep = Sweep::of(rows.into());
+        assert_eq!(sweep.rows[0].name(), configuration.name());
+        let named = format!("{} quantum=10", configuration.name());
+        assert_eq!(sweep.rows[1].name(), named);
+        assert!(table(&sweep, &[]).unwrap().contains("quantum=10"));
+        // Parts from before there were quanta are still read.
+        let text = serde_json::to_string(&sweep.rows[0]).unwrap();
+        assert!(!text.contains("quantum"), "{text}");
+        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), sweep.rows[0]);
     }
 
     #[test]
@@ -702,7 +740,7 @@ mod tests {
         ] {
             let path = dir.path().join(name);
             std::fs::write(&path, content).unwrap();
-            let error = format!("{:#}", row(&path, configuration).unwrap_err());
+            let error = format!("{:#}", row(&path, configuration, None).unwrap_err());
             assert!(error.contains(name) && error.contains("trace"), "{error}");
         }
         // Of page tables that no format describes: no recorder writes such a head.
@@ -714,13 +752,13 @@ mod tests {
         head.extend(facts.as_bytes());
         head.extend(crc32(facts.as_bytes()).to_le_bytes());
         std::fs::write(&path, head).unwrap();
-        let error = format!("{:#}", row(&path, configuration).unwrap_err());
+        let error = format!("{:#}", row(&path, configuration, None).unwrap_err());
         assert!(
             error.contains("of a vax: ") && error.contains("armv8-4k"),
             "{error}"
         );
         // A directory can be opened but is not a file: say so once.
-        let error = format!("{:#}", row(dir.path(), configuration).unwrap_err());
+        let error = format!("{:#}", row(dir.path(), configuration, None).unwrap_err());
         assert_eq!(error.matches("directory").count(), 1, "{error}");
         assert!(error.contains(&dir.path().display().to_string()), "{error}");
         let empty = dir.path().join("none");
