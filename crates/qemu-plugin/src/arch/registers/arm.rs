@@ -151,49 +151,42 @@ fn op(instruction: &Instruction) -> Op {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sets;
+    use super::super::tests::{check_words, sets};
     use super::decode;
 
     #[test]
     fn instructions_read_and_write_what_the_manual_says() {
         let none: &[u32] = &[];
         let flags = 63;
-        for (word, address, reads, writes, loads, stores) in [
-            // ldr r0, [r1, #4]
-            (0xe591_0004_u32, &[1][..], none, &[0][..], true, false),
-            // ldr r0, [r1, r2, lsl #2]
-            (0xe791_0102, &[1, 2], none, &[0], true, false),
-            // str r0, [r1], #4
-            (0xe481_0004, &[1], &[0], none, false, true),
-            // add r0, r1, r2, lsl r3
-            (0xe081_0312, none, &[1, 2, 3], &[0], false, false),
-            // adds r0, r1, #1
-            (0xe291_0001, none, &[1], &[0, flags], false, false),
-            // cmp r0, r1; beq
-            (0xe150_0001, none, &[0, 1], &[flags], false, false),
-            (0x0a00_0000, none, &[flags], none, false, false),
-            // moveq r0, r1
-            (0x01a0_0001, none, &[0, 1, flags], &[0], false, false),
-            // push {r4, lr}; pop {r4, pc}
-            (0xe92d_4010, &[13], &[4, 14], none, false, true),
-            (0xe8bd_8010, &[13], none, &[4], true, false),
-            // ldm r0, {r1, r2}
-            (0xe890_0006, &[0], none, &[1, 2], true, false),
-            // bl
-            (0xeb00_0000, none, none, &[14], false, false),
-            // umull r0, r1, r2, r3: also reads what it writes, to be safe
-            (0xe081_0392, none, &[0, 1, 2, 3], &[0, 1], false, false),
-        ] {
-            let found = sets(decode, &word.to_le_bytes());
-            let wanted = (
-                address.to_vec(),
-                reads.to_vec(),
-                writes.to_vec(),
-                loads,
-                stores,
-            );
-            assert_eq!(found, wanted, "{word:#x}");
-        }
+        check_words(
+            decode,
+            &[
+                // ldr r0, [r1, #4]
+                (0xe591_0004_u32, &[1][..], none, &[0][..], true, false),
+                // ldr r0, [r1, r2, lsl #2]
+                (0xe791_0102, &[1, 2], none, &[0], true, false),
+                // str r0, [r1], #4
+                (0xe481_0004, &[1], &[0], none, false, true),
+                // add r0, r1, r2, lsl r3
+                (0xe081_0312, none, &[1, 2, 3], &[0], false, false),
+                // adds r0, r1, #1
+                (0xe291_0001, none, &[1], &[0, flags], false, false),
+                // cmp r0, r1; beq
+                (0xe150_0001, none, &[0, 1], &[flags], false, false),
+                (0x0a00_0000, none, &[flags], none, false, false),
+                // moveq r0, r1
+                (0x01a0_0001, none, &[0, 1, flags], &[0], false, false),
+                // push {r4, lr}; pop {r4, pc}
+                (0xe92d_4010, &[13], &[4, 14], none, false, true),
+                (0xe8bd_8010, &[13], none, &[4], true, false),
+                // ldm r0, {r1, r2}
+                (0xe890_0006, &[0], none, &[1, 2], true, false),
+                // bl
+                (0xeb00_0000, none, none, &[14], false, false),
+                // umull r0, r1, r2, r3: also reads what it writes, to be safe
+                (0xe081_0392, none, &[0, 1, 2, 3], &[0, 1], false, false),
+            ],
+        );
     }
 
     #[test]

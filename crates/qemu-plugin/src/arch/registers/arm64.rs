@@ -150,70 +150,63 @@ fn op(instruction: &Instruction) -> Op {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sets;
+    use super::super::tests::{check_words, sets};
     use super::decode;
 
     #[test]
     fn instructions_read_and_write_what_the_manual_says() {
         let none: &[u32] = &[];
         let flags = 63;
-        for (word, address, reads, writes, loads, stores) in [
-            // ldr x0, [x1]
-            (0xf940_0020_u32, &[1][..], none, &[0][..], true, false),
-            // ldr x0, [x1], #8: the base is not written for the model
-            (0xf840_8420, &[1], none, &[0], true, false),
-            // ldr x0, [x1, x2, lsl #3]
-            (0xf862_7820, &[1, 2], none, &[0], true, false),
-            // ldp x29, x30, [sp], #16
-            (0xa8c1_7bfd, &[31], none, &[29, 30], true, false),
-            // str x0, [x1, #8]
-            (0xf900_0420, &[1], &[0], none, false, true),
-            // stp x29, x30, [sp, #-16]!
-            (0xa9bf_7bfd, &[31], &[29, 30], none, false, true),
-            // str xzr, [x0]
-            (0xf900_001f, &[0], none, none, false, true),
-            // add x0, x1, x2
-            (0x8b02_0020, none, &[1, 2], &[0], false, false),
-            // add x0, sp, #16
-            (0x9100_43e0, none, &[31], &[0], false, false),
-            // subs xzr, x0, x1, that is cmp x0, x1
-            (0xeb01_001f, none, &[0, 1], &[flags], false, false),
-            // b.eq
-            (0x5400_0040, none, &[flags], none, false, false),
-            // cbz x3
-            (0xb400_0043, none, &[3], none, false, false),
-            // csel x0, x1, x2, eq
-            (0x9a82_0020, none, &[1, 2, flags], &[0], false, false),
-            // movk x0, #1, lsl #16; movz x0, #1
-            (0xf2a0_0020, none, &[0], &[0], false, false),
-            (0xd280_0020, none, none, &[0], false, false),
-            // bl; ret
-            (0x9400_0001, none, none, &[30], false, false),
-            (0xd65f_03c0, none, &[30], none, false, false),
-            // madd x0, x1, x2, x3
-            (0x9b02_0c20, none, &[1, 2, 3], &[0], false, false),
-            // stxr w2, x0, [x1]
-            (0xc802_7c20, &[1], &[0], &[2], false, true),
-            // ldadd x0, x2, [x1]: all of both
-            (0xf820_0022, &[1], &[0, 2], &[0, 2], true, true),
-            // ldr q1, [x0]; fadd v0.4s, v1.4s, v2.4s
-            (0x3dc0_0001, &[0], none, &[33], true, false),
-            (0x4e22_d420, none, &[33, 34], &[32], false, false),
-            // fmla v0.4s, v1.4s, v2.4s adds to v0
-            (0x4e22_cc20, none, &[32, 33, 34], &[32], false, false),
-            // nop
-            (0xd503_201f, none, none, none, false, false),
-        ] {
-            let found = sets(decode, &word.to_le_bytes());
-            let wanted = (
-                address.to_vec(),
-                reads.to_vec(),
-                writes.to_vec(),
-                loads,
-                stores,
-            );
-            assert_eq!(found, wanted, "{word:#x}");
-        }
+        check_words(
+            decode,
+            &[
+                // ldr x0, [x1]
+                (0xf940_0020_u32, &[1][..], none, &[0][..], true, false),
+                // ldr x0, [x1], #8: the base is not written for the model
+                (0xf840_8420, &[1], none, &[0], true, false),
+                // ldr x0, [x1, x2, lsl #3]
+                (0xf862_7820, &[1, 2], none, &[0], true, false),
+                // ldp x29, x30, [sp], #16
+                (0xa8c1_7bfd, &[31], none, &[29, 30], true, false),
+                // str x0, [x1, #8]
+                (0xf900_0420, &[1], &[0], none, false, true),
+                // stp x29, x30, [sp, #-16]!
+                (0xa9bf_7bfd, &[31], &[29, 30], none, false, true),
+                // str xzr, [x0]
+                (0xf900_001f, &[0], none, none, false, true),
+                // add x0, x1, x2
+                (0x8b02_0020, none, &[1, 2], &[0], false, false),
+                // add x0, sp, #16
+                (0x9100_43e0, none, &[31], &[0], false, false),
+                // subs xzr, x0, x1, that is cmp x0, x1
+                (0xeb01_001f, none, &[0, 1], &[flags], false, false),
+                // b.eq
+                (0x5400_0040, none, &[flags], none, false, false),
+                // cbz x3
+                (0xb400_0043, none, &[3], none, false, false),
+                // csel x0, x1, x2, eq
+                (0x9a82_0020, none, &[1, 2, flags], &[0], false, false),
+                // movk x0, #1, lsl #16; movz x0, #1
+                (0xf2a0_0020, none, &[0], &[0], false, false),
+                (0xd280_0020, none, none, &[0], false, false),
+                // bl; ret
+                (0x9400_0001, none, none, &[30], false, false),
+                (0xd65f_03c0, none, &[30], none, false, false),
+                // madd x0, x1, x2, x3
+                (0x9b02_0c20, none, &[1, 2, 3], &[0], false, false),
+                // stxr w2, x0, [x1]
+                (0xc802_7c20, &[1], &[0], &[2], false, true),
+                // ldadd x0, x2, [x1]: all of both
+                (0xf820_0022, &[1], &[0, 2], &[0, 2], true, true),
+                // ldr q1, [x0]; fadd v0.4s, v1.4s, v2.4s
+                (0x3dc0_0001, &[0], none, &[33], true, false),
+                (0x4e22_d420, none, &[33, 34], &[32], false, false),
+                // fmla v0.4s, v1.4s, v2.4s adds to v0
+                (0x4e22_cc20, none, &[32, 33, 34], &[32], false, false),
+                // nop
+                (0xd503_201f, none, none, none, false, false),
+            ],
+        );
     }
 
     #[test]

@@ -64,4 +64,16 @@ mod tests {
             op.stores,
         )
     }
+
+    /// An instruction of four bytes and its sets.
+    pub type Row<'a> = (u32, &'a [u32], &'a [u32], &'a [u32], bool, bool);
+
+    /// Decodes each instruction by itself and compares.
+    pub fn check_words(decoder: Decoder, rows: &[Row<'_>]) {
+        for &(word, address, reads, writes, loads, stores) in rows {
+            let (address, reads) = (address.to_vec(), reads.to_vec());
+            let wanted: Sets = (address, reads, writes.to_vec(), loads, stores);
+            assert_eq!(sets(decoder, &word.to_le_bytes()), wanted, "{word:#x}");
+        }
+    }
 }
