@@ -264,6 +264,10 @@ fn of(command: &str) -> Option<Extra> {
                     "cohort lab run zygote-fork --keep",
                     "Write results/zygote-fork.json too.",
                 ),
+                (
+                    "cohort lab run app-launch --model cortex-a9 --bounds assumed",
+                    "Bound its cycles over all that the model assumes.",
+                ),
             ]
         }
         "cohort lab profile" => &[(

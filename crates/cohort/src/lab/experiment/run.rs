@@ -208,8 +208,8 @@ impl Host<'_> {
             Some(model) => {
                 let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
                 (steps, marked) = plugin::mark(&steps, measured, self.experiment.regions);
-                let mut plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
-                plugin.readings = self.under.bounds.readings(model)?;
+                let plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                let mut plugin = plugin.bounded(self.under.bounds)?;
                 // With --check all translations count, from the boot's first instruction on.
                 plugin.check = self.under.check;
                 plugin.whole = self.under.check;

@@ -8,7 +8,7 @@ use crate::lab::guest::job::Step;
 use crate::lab::guest::run::Outcome;
 use crate::lab::guest::setup::free_bytes;
 use crate::lab::host::files;
-use crate::variation::Alternative;
+use crate::variation::{Alternative, Bounds};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -148,6 +148,14 @@ impl Plugin {
             audit: false,
             whole: false,
         })
+    }
+
+    /// With the readings of its model that bound figures; without a model there are none.
+    pub fn bounded(mut self, bounds: Bounds) -> Result<Self> {
+        if let Task::Model(model) = &self.task {
+            self.readings = bounds.readings(model)?;
+        }
+        Ok(self)
     }
 
     /// The factor on a guest's time limit with the plugin. The guest is slower by more
@@ -438,7 +446,6 @@ mod tests {
     use super::*;
     use crate::lab::guest::protocol::{self, Report};
     use crate::lab::guest::run::End;
-    use crate::variation::Bounds;
     use std::collections::BTreeMap;
 
     fn steps() -> Vec<Step> {
@@ -592,10 +599,13 @@ mod tests {
                 .argument(Path::new("/m"), Path::new("/d"))
                 .contains("about")
         );
-        let bounded = Plugin {
-            readings: Bounds::Dependences.readings("baseline").unwrap(),
+        let bounded = plugin.clone().bounded(Bounds::Dependences).unwrap();
+        let counter = Plugin {
+            task: Task::Count,
             ..plugin.clone()
         };
+        let counter = counter.bounded(Bounds::Dependences).unwrap();
+        assert!(counter.readings.is_empty());
         let dir = tempfile::tempdir().unwrap();
         bounded.prepare(dir.path()).unwrap();
         let file = dir.path().join(READINGS);
