@@ -583,7 +583,11 @@ fn over_runs(expression: &Result<Expr, String>, runs: &[Collected<'_>]) -> Resul
     };
     let mut bounds: Option<Bounded> = None;
     for run in runs {
-        let next = run.bounds(|run| expression.evaluate(run))?;
+        // What a reading makes a division by nothing of has a value, but no bounds.
+        let Ok(next) = run.bounds(|run| expression.evaluate(run)) else {
+            bounds = None;
+            break;
+        };
         bounds = match (bounds, next) {
             (Some(one), Some(other)) => Some(one.or(other)),
             (one, other) => one.or(other),
@@ -810,6 +814,14 @@ mod tests {
         assert_eq!(
             figure.series[0].bounds,
             [Some([20.0, 80.0]), Some([10.0, 20.0])]
+        );
+        // A figure without a value under a reading keeps its own.
+        let zero = with(&["pure.1 fork@zero 0", "pure.1 fork@slow 5"])
+            .1
+            .remove(0);
+        assert_eq!(
+            (zero.measured, zero.bounds, zero.why),
+            (Some(3.0), None, None)
         );
         // What no reading changes has no bounds, and over several runs they hold the range.
         let (plain, checks, figure) = with(&[]);
