@@ -140,8 +140,9 @@ struct share {
 static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 		   unsigned int nr)
 {
-	/* Its entries are protected one by one, with preemption off (invariant 13). */
-	bool slow = s->cow && cohort_protect == COHORT_PROTECT_PTE;
+	/* All its entries are read, with preemption off (invariant 13). */
+	bool slow = (s->cow && cohort_protect == COHORT_PROTECT_PTE) ||
+		    test_bit(MMF_HAS_PINNED, &s->cf->oldmm->flags);
 	unsigned int want = 0, most = slow ? 1 : ARRAY_SIZE(s->pool), i;
 	struct cohort_run *last = s->src;
 
@@ -486,7 +487,9 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 			pmd_t entry = pmdp_get_lockless(src_pmd + i);
 			unsigned long last;
 
-			cond_resched();
+			/* What follows may read all entries of a table (invariant 13). */
+			if (s.pinned || cohort_protect == COHORT_PROTECT_PTE)
+				cond_resched();
 			/* Huge pages are copied, as in stock. */
 			if (!pmd_present(entry) || pmd_leaf(entry)) {
 				next += PMD_SIZE;
