@@ -82,9 +82,19 @@ static inline bool cohort_copy_files(void)
 	return static_branch_unlikely(&cohort_copy_files_key);
 }
 
+/* Whose tables a process may join at faults, or NULL. */
+static inline struct cohort_group *cohort_group(struct mm_struct *mm)
+{
+#ifdef CONFIG_COHORT_GROUPS
+	return READ_ONCE(mm->cohort.group);
+#else
+	return NULL;
+#endif
+}
+
 static inline bool cohort_member(struct mm_struct *mm)
 {
-	return mm->cohort.id || mm->cohort.flags;
+	return mm->cohort.id || mm->cohort.flags || cohort_group(mm);
 }
 
 /* True if @mm uses any shared PMD table. Callers hold its mmap_lock. */
@@ -102,25 +112,10 @@ static inline bool mm_cohort(struct mm_struct *mm)
 
 void cohort_mm_init(struct mm_struct *mm);
 
-unsigned long cohort_do_hint(struct file *file, unsigned long addr,
-			     unsigned long len, unsigned long pgoff,
-			     unsigned long flags);
-
-long cohort_prctl_set(unsigned long flags);
+long cohort_prctl_set(unsigned long flags, const char __user *name);
 long cohort_prctl_get(void);
 int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 		    struct pid *pid, struct task_struct *task);
-
-/* The address to prefer for a new region: @addr, if the caller has chosen one. */
-static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
-					unsigned long len, unsigned long pgoff,
-					unsigned long flags)
-{
-	if (!IS_ENABLED(CONFIG_COHORT_UPPER) || !cohort_active() ||
-	    likely(len < PUD_SIZE))
-		return addr;
-	return cohort_do_hint(file, addr, len, pgoff, flags);
-}
 
 #else /* !CONFIG_COHORT */
 
@@ -135,15 +130,13 @@ static inline bool cohort_member(struct mm_struct *mm) { return false; }
 
 static inline void cohort_mm_init(struct mm_struct *mm) { }
 
-static inline long cohort_prctl_set(unsigned long flags) { return -EINVAL; }
-static inline long cohort_prctl_get(void) { return -EINVAL; }
-
-static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
-					unsigned long len, unsigned long pgoff,
-					unsigned long flags)
+static inline long cohort_prctl_set(unsigned long flags,
+				    const char __user *name)
 {
-	return addr;
+	return -EINVAL;
 }
+
+static inline long cohort_prctl_get(void) { return -EINVAL; }
 
 #endif /* CONFIG_COHORT */
 
@@ -201,5 +194,34 @@ static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
 #include <linux/cohort_merge.h>
 #include <linux/cohort_rmap.h>
 #include <linux/cohort_unshare.h>
+
+#ifdef CONFIG_COHORT
+
+unsigned long cohort_do_hint(struct file *file, unsigned long addr,
+			     unsigned long len, unsigned long pgoff,
+			     unsigned long flags);
+
+/* The address to prefer for a new region: @addr, if the caller has chosen one. */
+static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
+					unsigned long len, unsigned long pgoff,
+					unsigned long flags)
+{
+	if (!cohort_active() || addr)
+		return addr;
+	if (IS_ENABLED(CONFIG_COHORT_UPPER) && unlikely(len >= PUD_SIZE))
+		addr = cohort_do_hint(file, addr, len, pgoff, flags);
+	return addr ?: cohort_place(file, len, pgoff, flags);
+}
+
+#else /* !CONFIG_COHORT */
+
+static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
+					unsigned long len, unsigned long pgoff,
+					unsigned long flags)
+{
+	return addr;
+}
+
+#endif /* CONFIG_COHORT */
 
 #endif /* _LINUX_COHORT_H */

@@ -13,7 +13,8 @@
 
 struct mm_struct *cohort_do_payer(pmd_t *pmd);
 struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
-				   int member, unsigned long nr);
+				   unsigned long addr, int member,
+				   unsigned long nr);
 unsigned int cohort_do_users(pmd_t *pmd);
 void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts);
 void cohort_do_look(struct mm_struct *mm);
@@ -37,14 +38,15 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 }
 
 /*
- * As cohort_payer(), for a fault that puts @nr entries of the counter @member into
- * the table. They count for @mm at once.
+ * As cohort_payer(), for a fault at @addr that puts @nr entries of the counter @member
+ * into the table. They count for @mm at once.
  */
 static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
-					      int member, unsigned long nr)
+					      unsigned long addr, int member,
+					      unsigned long nr)
 {
 	if (unlikely(pmd_cohort(*pmd)))
-		return cohort_do_filler(mm, pmd, member, nr);
+		return cohort_do_filler(mm, pmd, addr, member, nr);
 	return mm;
 }
 
@@ -115,7 +117,8 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 }
 
 static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
-					      int member, unsigned long nr)
+					      unsigned long addr, int member,
+					      unsigned long nr)
 {
 	return mm;
 }

@@ -81,6 +81,25 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 #endif
 }
 
+/**
+ * cohort_table_changed() - whether a fault has lost the table in which it read an entry
+ * @was: what the process's entry for the table was before the table was mapped
+ * @pmd: that entry; the lock of the table that was mapped is held
+ *
+ * The process may have left a shared table, or another thread may have joined one, with
+ * the same page at the same place.
+ */
+static inline bool cohort_table_changed(pmd_t was, pmd_t *pmd)
+{
+	pmd_t now;
+
+	if (!cohort_active())
+		return false;
+	now = pmdp_get_lockless(pmd);
+	return unlikely(pmd_cohort(was) || pmd_cohort(now)) &&
+	       !pmd_same(was, now);
+}
+
 /* Put a new table into an empty entry; false if the PMD table is @mm's own. */
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 				  pgtable_t *pte)
@@ -129,6 +148,11 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 
 static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
 				  pgtable_t *pte)
+{
+	return false;
+}
+
+static inline bool cohort_table_changed(pmd_t was, pmd_t *pmd)
 {
 	return false;
 }

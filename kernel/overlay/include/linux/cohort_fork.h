@@ -9,6 +9,8 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#include <linux/cohort_group.h>
+
 #ifdef CONFIG_COHORT
 
 /**
@@ -46,6 +48,7 @@ static inline void cohort_exit_mmap(struct mm_struct *mm)
 	/* Its records stay until here, even if it has left all tables. */
 	if (unlikely(mm->cohort.uses))
 		cohort_do_exit_mmap(mm);
+	cohort_set_group(mm, NULL);
 }
 
 /*

@@ -23,7 +23,13 @@ void cohort_do_resume_user_mode(struct mm_struct *mm);
 
 static inline bool cohort_ids_matter(struct mm_struct *mm)
 {
-	return mm && unlikely(atomic_read(&mm->cohort.nr_tables));
+	if (!mm)
+		return false;
+#ifdef CONFIG_COHORT_GROUPS
+	if (unlikely(READ_ONCE(mm->cohort.group)))
+		return true;
+#endif
+	return unlikely(atomic_read(&mm->cohort.nr_tables));
 }
 
 /* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */
@@ -54,8 +60,7 @@ static inline void cohort_resume_user_mode(void)
 {
 	struct mm_struct *mm = current->mm;
 
-	/* It has none unless it has shared tables. */
-	if (mm && unlikely(READ_ONCE(mm->cohort.uses)))
+	if (mm && unlikely(READ_ONCE(mm->cohort.leaving)))
 		cohort_do_resume_user_mode(mm);
 }
 
@@ -64,6 +69,9 @@ static inline void cohort_forget(struct mm_struct *mm)
 {
 	mm->cohort.id = 0;
 	mm->cohort.flags = 0;
+#ifdef CONFIG_COHORT_GROUPS
+	mm->cohort.name[0] = 0;
+#endif
 }
 
 #else /* !CONFIG_COHORT */

@@ -52,10 +52,12 @@ static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
  * Call it after the entries that are to be passed were read, and after T's lock was
  * taken. If it says no:
  *
- * - The process has used T all the time. It never comes back to a table that it has
- *   left, because its entries turn to shared tables only when it is forked; and a
- *   table that was ever shared is not freed under RCU (invariant 5), so that @pmd
- *   cannot point to another table at T's address.
+ * - The process has used T all the time. It does not come back to a table that it has
+ *   left: its entries turn to shared tables when it is forked, or when it joins one,
+ *   which nobody does during a walk of one of the table's files (cohort_lock_files());
+ *   a walk for an anonymous page finds none in such a table. And a table that was
+ *   ever shared is not freed under RCU (invariant 5), so that @pmd cannot point to
+ *   another table at T's address.
  * - So entries that were passed are as good as without sharing. Whoever clears an
  *   entry of T for other users after the process has left takes T's lock after the
  *   leaver's entry was turned away under it (invariants 5 and 12): who read such an

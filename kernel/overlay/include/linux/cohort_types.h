@@ -8,7 +8,11 @@
 #include <linux/atomic.h>
 #include <linux/types.h>
 
+struct cohort_group;
 struct cohort_uses;
+
+/* Bytes of a group's name, with the 0 at its end. */
+#define COHORT_NAME	32
 
 /**
  * struct cohort_mm - what an address space keeps as a member of a cohort
@@ -20,6 +24,10 @@ struct cohort_uses;
  * @nr_upper: how many of them are PMD tables
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
+ * @leaving: a thread that returns to user mode must first leave all tables
+ * @name: the group that prctl() has chosen for later programs; empty if none
+ * @group: whose tables it may join at faults; NULL if none. Changes under the mmap_lock
+ *	   held for writing
  */
 struct cohort_mm {
 	struct cohort_uses *uses;
@@ -30,6 +38,11 @@ struct cohort_mm {
 	unsigned int nr_upper;
 	u64 id;
 	u8 flags;
+	bool leaving;
+#ifdef CONFIG_COHORT_GROUPS
+	char name[COHORT_NAME];
+	struct cohort_group *group;
+#endif
 };
 
 /* What get_mm_rss() adds: resident pages in tables that others are charged for. */

@@ -22,6 +22,7 @@ int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
 int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
 		      unsigned long end, int behavior);
 int cohort_do_leave_timens(struct mm_struct *mm);
+bool cohort_take_back(struct mm_struct *mm, pmd_t *pmd, unsigned long addr);
 
 /**
  * cohort_unshare_tables() - unshare every last-level table in a range
@@ -157,6 +158,12 @@ static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
 }
 
 static inline int cohort_leave_timens(struct mm_struct *mm) { return 0; }
+
+static inline bool cohort_take_back(struct mm_struct *mm, pmd_t *pmd,
+				    unsigned long addr)
+{
+	return false;
+}
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_UNSHARE_H */

@@ -123,7 +123,7 @@ void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
 	struct cohort_run *run = cohort_run_of(sharer);
 
-	if (ct->owner != run->mm)
+	if (ct->charged != sharer)
 		__set_seen(run, sharer - run->sharers, ct->maps);
 }
 
@@ -177,7 +177,7 @@ void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer)
 		cohort_see_upper(cohort_upper_of(sharer), 0, 0, 0);
 		return;
 	}
-	if (ct->owner == run->mm)
+	if (ct->charged == sharer)
 		return;
 	__set_seen(run, sharer - run->sharers, 0);
 	atomic_long_dec(&run->mm->cohort.borrowed);
@@ -192,7 +192,8 @@ struct mm_struct *cohort_do_payer(pmd_t *pmd)
 }
 
 struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
-				   int member, unsigned long nr)
+				   unsigned long addr, int member,
+				   unsigned long nr)
 {
 	struct cohort_table *ct = cohort_ptdesc(*pmd)->pt_cohort;
 	struct cohort_uses *uses = mm->cohort.uses;
@@ -205,7 +206,7 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	count_vm_events(COHORT_FAULT_FILLED, nr);
 	if (ct->is_upper) {
 		rcu_read_lock();
-		index = ct->addr >> PUD_SHIFT;
+		index = addr >> PUD_SHIFT;
 		us = cohort_next_record(&uses->uppers, &index);
 		if (us && us->sharer.table == ct) {
 			/* Never more than the table has: what was filled may
@@ -228,9 +229,9 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 	} else {
 		__cohort_count(ct);
 	}
-	if (ct->owner == mm)
+	sharer = cohort_find_sharer(mm, addr);
+	if (ct->charged == sharer)
 		return mm;
-	sharer = cohort_find_sharer(mm, ct->addr);
 	run = cohort_run_of(sharer);
 	i = sharer - run->sharers;
 	resident = cohort_resident(ct);
@@ -269,25 +270,11 @@ bool cohort_do_charged(struct mm_struct *mm, pmd_t *pmd)
 	return first;
 }
 
-/**
- * struct look - what a look at all tables of a process finds
- * @borrowed: NR_MM_COUNTERS counts of what tables map that others are charged for
- * @bytes: bytes of PMD tables, and of the tables in them, that count as its own
- * @shared: last-level tables that have other users
- * @owned: those of them that are charged to the process, or counted for it
- * @upper: PMD tables that have other users
- */
-struct look {
-	unsigned long borrowed[NR_MM_COUNTERS];
-	unsigned long bytes;
-	unsigned int shared, owned, upper;
-};
-
 /*
  * Count one last-level table, and let the process's sum have what is there now.
  * Takes the table's lock only if an entry has changed since the last look.
  */
-static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
+static void look_at(struct cohort_run *run, unsigned int i, struct cohort_look *l)
 {
 	struct cohort_sharer *sharer = &run->sharers[i];
 	struct cohort_table *ct = READ_ONCE(sharer->table);
@@ -296,7 +283,7 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 
 	if (!ct)
 		return;
-	owned = READ_ONCE(ct->owner) == run->mm;
+	owned = READ_ONCE(ct->charged) == sharer;
 	/* Pairs with the release in __cohort_count(): then the counts are there. */
 	if (!smp_load_acquire(&ct->counted) ||
 	    (!owned && READ_ONCE(ct->maps) != READ_ONCE(run->seen[i]))) {
@@ -311,7 +298,7 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 			update_hiwater_rss(run->mm);
 		__cohort_count(ct);
 		__cohort_see(ct, sharer);
-		owned = ct->owner == run->mm;
+		owned = ct->charged == sharer;
 		spin_unlock(ptlock_ptr(ct->pt));
 	}
 	if (!owned)
@@ -321,9 +308,10 @@ static void look_at(struct cohort_run *run, unsigned int i, struct look *l)
 		l->shared++;
 		l->owned += owned;
 	}
+	l->open += !!READ_ONCE(ct->open);
 }
 
-static void look_at_upper(struct cohort_upper_sharer *us, struct look *l)
+static void look_at_upper(struct cohort_upper_sharer *us, struct cohort_look *l)
 {
 	struct cohort_table *upper;
 	struct mm_struct *account;
@@ -361,7 +349,7 @@ unlock:
  * reference to its users, so its records stay. May sleep: between two runs it lets
  * others have the processor (invariant 13).
  */
-static void look_at_all(struct mm_struct *mm, struct look *l)
+static void look_at_all(struct mm_struct *mm, struct cohort_look *l)
 {
 	struct cohort_uses *uses = READ_ONCE(mm->cohort.uses);
 	struct cohort_upper_sharer *us;
@@ -389,7 +377,7 @@ static void look_at_all(struct mm_struct *mm, struct look *l)
 
 void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
-	struct look l;
+	struct cohort_look l;
 	int i;
 
 	look_at_all(mm, &l);
@@ -399,7 +387,7 @@ void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts)
 
 void cohort_do_look(struct mm_struct *mm)
 {
-	struct look l;
+	struct cohort_look l;
 
 	look_at_all(mm, &l);
 }
@@ -424,7 +412,7 @@ void cohort_do_look_task(struct task_struct *task)
  */
 unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm)
 {
-	struct look l;
+	struct cohort_look l;
 
 	look_at_all(mm, &l);
 	return l.bytes;
@@ -433,20 +421,12 @@ unsigned long cohort_do_pgtables_bytes(struct mm_struct *mm)
 /**
  * cohort_count_tables() - how many tables a process shares now
  * @mm: the process
- * @shared: last-level tables that have other users
- * @owned: those of them that are charged to @mm, or counted for it
- * @upper: PMD tables that have other users
+ * @l: filled in
  *
  * A table whose other users have all left is not shared, though its entry keeps
  * the mark until the process next writes or unshares.
  */
-void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
-			 unsigned int *owned, unsigned int *upper)
+void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l)
 {
-	struct look l;
-
-	look_at_all(mm, &l);
-	*shared = l.shared;
-	*owned = l.owned;
-	*upper = l.upper;
+	look_at_all(mm, l);
 }

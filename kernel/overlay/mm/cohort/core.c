@@ -6,20 +6,21 @@
  * by number are in Documentation/mm/cohort.rst. In short:
  *
  * A process's entry begins to point to T when it is forked, under its
- * mmap_lock; it turns away under the lock of the entry and T's lock together
- * (12). In that one critical section U drops, the accounts are handed over and
- * the process's own TLB is flushed (5), so at any moment: every process that
- * could reach T through its TLB is a user; T has a user through which the
- * reverse map finds its pages; and a process that sees U == 1 under T's lock is
- * the only user and may take T back as an ordinary table.
+ * mmap_lock, or at a fault that joins T, see mm/cohort/join.c; it turns away
+ * under the lock of the entry and T's lock together (12). In that one critical
+ * section U drops, the accounts are handed over and the process's own TLB is
+ * flushed (5), so at any moment: every process that could reach T through its TLB
+ * is a user; T has a user through which the reverse map finds its pages; and a
+ * process that sees U == 1 under T's lock is the only user and may take T back as
+ * an ordinary table.
  *
  * One exception saves a flush per table at exit: a process without threads left
  * flushes once before it leaves its tables. Nothing can bring its translations
  * back to a TLB after that, see cohort_do_exit_mmap().
  *
  * Lock order: mmap_lock, VMA lock, folio lock, i_mmap_rwsem, anon_vma lock, the
- * entry's lock (pmd_lock), T's lock, then mmlist_lock. No other process's entry
- * lock is ever taken under T's lock.
+ * entry's lock (pmd_lock), T's lock, then mmlist_lock or a lock of the index
+ * of open tables. No other process's entry lock is ever taken under T's lock.
  */
 #define pr_fmt(fmt) "cohort: " fmt
 
@@ -126,23 +127,33 @@ void cohort_mm_init(struct mm_struct *mm)
 	atomic_long_set(&mm->cohort.borrowed, 0);
 	atomic_set(&mm->cohort.nr_tables, 0);
 	mm->cohort.nr_upper = 0;
+	mm->cohort.leaving = false;
+#ifdef CONFIG_COHORT_GROUPS
+	mm->cohort.group = NULL;
+#endif
 
 	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
 		mm->cohort.id = old->cohort.id;
 		mm->cohort.flags = old->cohort.flags;
 	}
+#ifdef CONFIG_COHORT_GROUPS
+	if (old)
+		memcpy(mm->cohort.name, old->cohort.name, COHORT_NAME);
+#endif
 }
 
 /**
  * cohort_lock() - lock an entry and the shared table it points to
  * @mm: whose entry
  * @pmd: the entry
+ * @addr: an address that it maps
  * @l: filled in
  *
  * Return: true with both locks held; false with none if the entry does not
  * point to a shared table, or only as one of a shared PMD table.
  */
-bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
+bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+		 struct cohort_locked *l)
 {
 	struct ptdesc *pt;
 
@@ -155,7 +166,8 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l)
 	l->ptl = ptlock_ptr(pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
 	l->ct = pt->pt_cohort;
-	l->sharer = cohort_find_sharer(mm, l->ct->addr);
+	l->sharer = cohort_find_sharer(mm, addr);
+	l->addr = addr & PMD_MASK;
 	VM_WARN_ON_ONCE_MM(!l->sharer || l->sharer->table != l->ct, mm);
 	/* Sparse cannot tell the two ways out apart: the caller holds both. */
 	__release(l->ptl);
@@ -168,6 +180,7 @@ static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
 {
 	l->ct = sharer->table;
 	l->sharer = sharer;
+	l->addr = cohort_user_addr(l->ct, sharer);
 	l->pml = pmd_lock(cohort_run_of(sharer)->mm, cohort_user_pmd(sharer));
 	l->ptl = ptlock_ptr(l->ct->pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
@@ -276,6 +289,7 @@ static void hand_over(struct cohort_table *ct)
 	if (ct->counts[MM_SWAPENTS])
 		cohort_list_for_swapoff(heir, mm);
 	ct->owner = heir;
+	WRITE_ONCE(ct->charged, next);
 }
 
 /**
@@ -296,7 +310,7 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 	__cohort_unlink(ct, sharer);
 	if (ct->scanned == mm)
 		ct->scanned = NULL;
-	if (ct->owner == mm)
+	if (ct->charged == sharer)
 		hand_over(ct);
 }
 
@@ -331,7 +345,8 @@ static int entries_in_row(pte_t *ptep, int max, struct folio *folio)
  * not counted because they are not in a row, it keeps no exclusive page, which is
  * what fork would have done.
  */
-static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
+static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm,
+			     unsigned long addr)
 {
 	pte_t *ptep = cohort_ptes(ct);
 	int i, nr, end;
@@ -348,8 +363,8 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 			pte_t shared = cohort_swp_shared(pte);
 
 			if (!pte_same(shared, pte))
-				set_pte_at(mm, ct->addr + i * PAGE_SIZE,
-					   ptep + i, shared);
+				set_pte_at(mm, addr + i * PAGE_SIZE, ptep + i,
+					   shared);
 			continue;
 		}
 		folio = page_folio(pte_page(pte));
@@ -366,7 +381,7 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 			/* The entry above denies writing: no TLB allows it. */
 			ClearPageAnonExclusive(pte_page(pte));
 			if (pte_write(pte))
-				ptep_set_wrprotect(mm, ct->addr + i * PAGE_SIZE,
+				ptep_set_wrprotect(mm, addr + i * PAGE_SIZE,
 						   ptep + i);
 		}
 		nr = 0;
@@ -389,15 +404,17 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm)
 void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 		    bool dying)
 {
+	unsigned long addr = cohort_user_addr(ct, sharer);
 	struct mm_struct *mm = cohort_run_of(sharer)->mm;
 
 	VM_WARN_ON_ONCE_MM(ct->users != 1 || ct->owner != mm, mm);
-	trace_cohort_adopt(mm, ct->addr);
+	trace_cohort_adopt(mm, addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
+	__cohort_withdraw(ct);
 	if (!dying && ct->deferred)
-		arch_cohort_flush_user(mm, ct->addr, ct->addr + PMD_SIZE);
+		arch_cohort_flush_user(mm, addr, addr + PMD_SIZE);
 	if (!dying && !ct->copied)
-		__drop_exclusive(ct, mm);
+		__drop_exclusive(ct, mm, addr);
 	ct->pt->pt_cohort = NULL;
 	arch_pmd_clear_cohort(cohort_user_pmd(sharer));
 	__cohort_unlink(ct, sharer);
@@ -414,12 +431,11 @@ static void leave_at_exit(struct cohort_sharer *sharer, bool flush)
 	if (l.ct->users == 1) {
 		__cohort_adopt(l.ct, sharer, true);
 	} else {
-		trace_cohort_leave(mm, l.ct->addr, l.ct->users);
+		trace_cohort_leave(mm, l.addr, l.ct->users);
 		count_vm_event(COHORT_PTP_LEFT);
 		pmd_clear(cohort_user_pmd(sharer));
 		if (flush)
-			arch_cohort_exit_flush(mm, l.ct->addr,
-					       l.ct->addr + PMD_SIZE);
+			arch_cohort_exit_flush(mm, l.addr, l.addr + PMD_SIZE);
 		__cohort_leave(l.ct, sharer);
 	}
 	cohort_unlock(&l);
@@ -499,12 +515,13 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 	 */
 	if (pmd_cohort_upper(*pmd))
 		return true;
-	if (!cohort_lock(mm, pmd, &l))
+	if (!cohort_lock(mm, pmd, addr, &l))
 		return pmd_none(*pmd);
 	if (flags & ZAP_FLAG_KEEP_SHARED) {
 		/*
 		 * The reaper changes nothing but entries, because exit may be
-		 * walking the list of tables. No process can join meanwhile.
+		 * walking the list of tables. Who joins meanwhile loses entries that
+		 * a fault brings back, and is flushed for them.
 		 */
 		bool shared = l.ct->users > 1;
 
@@ -516,8 +533,12 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		cohort_unlock(&l);
 		return false;
 	}
-	if (WARN_ON_ONCE(!(flags & ZAP_FLAG_UNMAP) && next - addr != PMD_SIZE)) {
-		/* The caller did not unshare: skip, so that other users keep it. */
+	if (!(flags & ZAP_FLAG_UNMAP) && next - addr != PMD_SIZE) {
+		/*
+		 * The caller has unshared what was there. A fault has joined a table
+		 * since, as if it came after the caller: skip.
+		 */
+		WARN_ON_ONCE(!l.ct->open);
 		cohort_unlock(&l);
 		return true;
 	}

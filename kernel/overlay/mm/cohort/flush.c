@@ -17,6 +17,12 @@
  */
 #define COHORT_FLUSH_SINGLY	3
 
+/* How many bytes a table maps. */
+static unsigned long table_size(struct cohort_table *ct)
+{
+	return ct->is_upper ? PUD_SIZE : PMD_SIZE;
+}
+
 /*
  * Visit up to this many users to find the processors that run them. More users are
  * likely to have run everywhere, and to visit 10,000 under T's lock would take too
@@ -57,20 +63,24 @@ static void flush_batched(struct cohort_table *ct)
 #endif
 
 /*
- * Flush a range for all users. The table's lock is held, which protects the list,
- * and interrupts are on.
+ * Flush a range for all users, each at its own addresses. The table's lock is held,
+ * which protects the list, and interrupts are on.
  */
 static void flush_sharers(struct cohort_table *ct, unsigned long start,
 			  unsigned long end)
 {
+	unsigned long offset = start & (table_size(ct) - 1);
 	struct cohort_sharer *sharer;
 
-	if (arch_cohort_flush_wide(ct->users, start, end))
+	if (!ct->spread && arch_cohort_flush_wide(ct->users, start, end))
 		return;
 	if (ct->users <= COHORT_FLUSH_SINGLY) {
-		list_for_each_entry(sharer, &ct->sharers, in_table)
-			arch_cohort_flush_user(cohort_user(ct, sharer), start,
-					       end);
+		list_for_each_entry(sharer, &ct->sharers, in_table) {
+			unsigned long at = cohort_user_addr(ct, sharer) + offset;
+
+			arch_cohort_flush_user(cohort_user(ct, sharer), at,
+					       at + (end - start));
+		}
 		return;
 	}
 	if (ct->users > COHORT_FLUSH_USERS) {
@@ -156,8 +166,7 @@ void __cohort_flush_deferred(struct cohort_table *ct)
 	if (ct->is_upper)
 		spin_lock(&ct->upper_lock);
 	WRITE_ONCE(ct->deferred, false);
-	flush_sharers(ct, ct->addr,
-		      ct->addr + (ct->is_upper ? PUD_SIZE : PMD_SIZE));
+	flush_sharers(ct, ct->addr, ct->addr + table_size(ct));
 	if (ct->is_upper)
 		spin_unlock(&ct->upper_lock);
 }

@@ -44,15 +44,19 @@ static int leave_all(struct mm_struct *mm)
 		/* Its later children belong to another cohort. */
 		if (mm->cohort.id)
 			mm->cohort.id = cohort_new_id();
-		/* Under the lock: no fork has shared a table since. */
-		WRITE_ONCE(mm->cohort.uses->leaving, false);
+		/* Under the lock: nothing has shared a table since. */
+		cohort_set_group(mm, NULL);
+		WRITE_ONCE(mm->cohort.leaving, false);
 	}
 	mmap_write_unlock(mm);
 	return err;
 }
 
+/* True if a process may change its user and go on sharing. Its group decides, if any. */
 static bool keeps_ids(struct mm_struct *mm)
 {
+	if (cohort_group(mm))
+		return cohort_group_keeps_ids(mm);
 	return READ_ONCE(mm->cohort.flags) & PR_COHORT_KEEP_IDS;
 }
 
@@ -60,13 +64,13 @@ static void leave_later(struct mm_struct *mm)
 {
 	if (keeps_ids(mm))
 		return;
-	WRITE_ONCE(mm->cohort.uses->leaving, true);
+	WRITE_ONCE(mm->cohort.leaving, true);
 	set_notify_resume(current);
 }
 
 /**
  * cohort_do_resume_user_mode() - leave all tables before a return to user mode
- * @mm: the caller's address space, which has records of shared tables
+ * @mm: the caller's address space, which is to leave
  *
  * Copying tables needs memory. Without it the thread does what it does after a page
  * fault that gets none, which a store to one of the tables would be: it waits for the
@@ -77,8 +81,6 @@ void cohort_do_resume_user_mode(struct mm_struct *mm)
 {
 	int err;
 
-	if (likely(!READ_ONCE(mm->cohort.uses->leaving)))
-		return;
 	mem_cgroup_enter_user_fault();
 	err = leave_all(mm);
 	mem_cgroup_exit_user_fault();

@@ -7,6 +7,7 @@
 
 #include <linux/cohort.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/swap.h>
 
 /* Before a loop over the few entries that a fault maps: four in each turn. */
@@ -19,18 +20,23 @@
 /**
  * struct cohort_table - a page table used by several processes
  * @pt: the table's page; its lock protects all fields of a last-level table
- * @addr: the first address that the table maps, the same in all users
+ * @addr: the first address that the table maps in the process that made it
  * @users: how many processes' upper-level entries point to it
  * @is_upper: a PMD table, see mm/cohort/upper.c; a pointer to the record of one
  *	      is named "upper", to any other "ct"
  * @upper_lock: protects @users and @sharers of a PMD table
- * @owner: the user that is charged for the table and all it maps; for a PMD table
+ * @owner: the process that is charged for the table and all it maps; for a PMD table
  *	   an account of its own
+ * @charged: its use of the table, as a process may use one at two addresses; NULL for a
+ *	     PMD table
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
  * @maps: of a last-level table, its @counts in short: see cohort_maps()
  * @counted: @counts are exact
  * @estimated: @counts are an estimate, nobody has counted yet
+ * @spread: its users map it at different addresses
+ * @open: what a process must have there to join at a fault, see mm/cohort/join.c; NULL
+ *	  if processes join at fork only
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
  *	      flushed yet; of a PMD table under @upper_lock
  * @copied: a user has copied the table, or its entries were protected one by one, so
@@ -51,12 +57,15 @@ struct cohort_table {
 	bool copied;
 	bool estimated;
 	bool deferred;
+	bool spread;
 	spinlock_t upper_lock; /* last-level tables use @pt's */
 	struct mm_struct *owner;
+	struct cohort_sharer *charged;
 	struct mm_struct *scanned;
 	unsigned long counts[NR_MM_COUNTERS];
 	u32 maps;
 	struct list_head sharers;
+	struct cohort_open *open;
 	struct rcu_head rcu;
 };
 
@@ -81,6 +90,7 @@ struct cohort_sharer {
 /**
  * struct cohort_run - a process's use of the tables of one aligned 64 MB
  * @mm: the process
+ * @base: the first address of the range
  * @pmd: its entry for the first of the tables; valid while any of them is shared
  * @used: a bit for each table that it uses, under the lock of its entries
  * @seen: of each table, what @mm->cohort.rss and @mm->cohort.swap include for it, as
@@ -89,10 +99,12 @@ struct cohort_sharer {
  *
  * One record for many tables: a fork allocates and finds it once, and any table
  * leads to its record in few steps however many users it has (invariant 13). A run
- * is made by fork and lives as long as its address space.
+ * is made by fork, or by a fault that joins a table, and lives as long as its address
+ * space.
  */
 struct cohort_run {
 	struct mm_struct *mm;
+	unsigned long base;
 	pmd_t *pmd;
 	u32 used;
 	u32 seen[COHORT_RUN_TABLES];
@@ -103,6 +115,7 @@ struct cohort_run {
  * struct cohort_upper_sharer - one process's use of one shared PMD table
  * @sharer: its use of the table; must be first
  * @mm: the process
+ * @addr: the first address that the table maps in the process
  * @pud: its entry for the table
  * @rss: resident pages that @mm->cohort.rss includes for the table
  * @swap: the same for swap entries and @mm->cohort.swap
@@ -113,6 +126,7 @@ struct cohort_run {
 struct cohort_upper_sharer {
 	struct cohort_sharer sharer;
 	struct mm_struct *mm;
+	unsigned long addr;
 	pud_t *pud;
 	atomic_long_t rss;
 	atomic_long_t swap;
@@ -141,13 +155,28 @@ struct cohort_records {
  * @runs: a &struct cohort_run per aligned 64 MB; NULL if there is none
  * @uppers: a &struct cohort_upper_sharer per gigabyte, likewise
  * @forced: tables that it got beyond the limit of its memory cgroup
- * @leaving: a thread that returns to user mode must first leave all tables
+ * @lock: taken by whoever adds a record while it holds the mmap_lock for reading
  */
 struct cohort_uses {
 	struct cohort_records __rcu *runs;
 	struct cohort_records __rcu *uppers;
 	unsigned int forced;
-	bool leaving;
+	struct mutex lock;
+};
+
+/**
+ * struct cohort_look - what a look at all tables of a process finds
+ * @borrowed: NR_MM_COUNTERS counts of what tables map that others are charged for
+ * @bytes: bytes of PMD tables, and of the tables in them, that count as its own
+ * @shared: last-level tables that have other users
+ * @owned: those of them that are charged to the process, or counted for it
+ * @open: tables that others of its group may join, whether they have or not
+ * @upper: PMD tables that have other users
+ */
+struct cohort_look {
+	unsigned long borrowed[NR_MM_COUNTERS];
+	unsigned long bytes;
+	unsigned int shared, owned, open, upper;
 };
 
 enum cohort_mode {
@@ -168,7 +197,15 @@ enum cohort_protect {
 	COHORT_PROTECT_PTE,	/* each entry does, from the first share on */
 };
 
+/* Who may join tables at faults. */
+enum cohort_join {
+	COHORT_JOIN_NEVER,
+	COHORT_JOIN_GROUP,	/* programs whose cgroup or prctl() names a group */
+	COHORT_JOIN_USER,	/* also all others of one user */
+};
+
 extern enum cohort_mode cohort_mode;
+extern enum cohort_join cohort_join;
 extern enum cohort_protect cohort_protect;
 extern enum cohort_copy cohort_copy;
 
@@ -182,8 +219,11 @@ unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
 void cohort_table_free(struct cohort_table *ct);
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 				   unsigned int *place);
+struct cohort_run *cohort_run_make_shared(struct mm_struct *mm,
+					  unsigned long addr);
 struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
 					      unsigned long addr);
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
 bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm);
 void *cohort_next_record(struct cohort_records __rcu *const *where,
 			 unsigned long *index);
@@ -208,8 +248,7 @@ void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
 void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
-void cohort_count_tables(struct mm_struct *mm, unsigned int *shared,
-			 unsigned int *owned, unsigned int *upper);
+void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l);
 void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);
 
 /* The record of which a sharer of a last-level table is a part. */
@@ -236,6 +275,16 @@ static inline struct cohort_upper_sharer *
 cohort_upper_of(struct cohort_sharer *sharer)
 {
 	return container_of(sharer, struct cohort_upper_sharer, sharer);
+}
+
+/* The first address that a table maps in the process that uses it by @sharer. */
+static inline unsigned long cohort_user_addr(struct cohort_table *ct,
+					     struct cohort_sharer *sharer)
+{
+	struct cohort_run *run = cohort_run_of(sharer);
+
+	return ct->is_upper ? cohort_upper_of(sharer)->addr :
+			      run->base + (sharer - run->sharers) * PMD_SIZE;
 }
 
 /* The process that uses a table by @sharer. */
@@ -361,19 +410,22 @@ static inline spinlock_t *cohort_table_lock(struct cohort_table *ct)
  * struct cohort_locked - a process's entry and its table, both locked
  * @ct: the shared table
  * @sharer: the process's use of it
+ * @addr: the first address that the table maps in this process
  * @pml: the lock of the entry
  * @ptl: the lock of the table
  */
 struct cohort_locked {
 	struct cohort_table *ct;
 	struct cohort_sharer *sharer;
+	unsigned long addr;
 	spinlock_t *pml;	/* taken first */
 	spinlock_t *ptl;	/* nested in it */
 };
 
 pmd_t *cohort_find_pmd(struct mm_struct *mm, unsigned long addr,
 		       unsigned long end, unsigned long *next);
-bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, struct cohort_locked *l);
+bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
+		 struct cohort_locked *l);
 void cohort_unlock(struct cohort_locked *l);
 
 int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
@@ -389,6 +441,23 @@ static inline int cohort_share_upper(struct cohort_fork *cf,
 				     unsigned long addr)
 {
 	return 0;
+}
+#endif
+#ifdef CONFIG_COHORT_GROUPS
+void __cohort_withdraw(struct cohort_table *ct);
+void cohort_set_join(enum cohort_join join);
+void cohort_group_show(struct seq_file *m, struct mm_struct *mm);
+bool cohort_group_keeps_ids(struct mm_struct *mm);
+#else
+static inline bool cohort_group_keeps_ids(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline void __cohort_withdraw(struct cohort_table *ct) { }
+
+static inline void cohort_group_show(struct seq_file *m, struct mm_struct *mm)
+{
 }
 #endif
 void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush);

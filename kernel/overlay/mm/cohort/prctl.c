@@ -11,17 +11,24 @@
 /**
  * cohort_prctl_set() - make the caller a zygote, or end that
  * @flags: PR_COHORT_ZYGOTE, and with it PR_COHORT_KEEP_EXEC, PR_COHORT_KEEP_IDS;
- *	   0 ends sharing at later forks
+ *	   0 ends sharing at later forks; or PR_COHORT_GROUP alone
+ * @name: with PR_COHORT_GROUP the group of programs that the caller and its children
+ *	  will execute, empty for none; else NULL
  *
  * Recorded in every mode, has effect in mode "optin". Needs no privilege, because
  * it only changes how the caller's own children are forked.
  *
- * Return: 0; -EINVAL for unknown flags or flags without PR_COHORT_ZYGOTE; -EINTR.
+ * Return: 0; -EINVAL for unknown flags, flags without PR_COHORT_ZYGOTE or a name that
+ * no group may have; -EFAULT; -EINTR.
  */
-long cohort_prctl_set(unsigned long flags)
+long cohort_prctl_set(unsigned long flags, const char __user *name)
 {
 	struct mm_struct *mm = current->mm;
 
+	if (flags == PR_COHORT_GROUP)
+		return cohort_prctl_group(name);
+	if (name)
+		return -EINVAL;
 	if (flags & ~(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC |
 		      PR_COHORT_KEEP_IDS))
 		return -EINVAL;

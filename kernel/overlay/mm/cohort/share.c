@@ -71,7 +71,7 @@ static bool fork_shares(struct mm_struct *oldmm)
 		return false;
 	}
 	/* A thread has become another user: see mm/cohort/ids.c. */
-	if (oldmm->cohort.uses && READ_ONCE(oldmm->cohort.uses->leaving))
+	if (READ_ONCE(oldmm->cohort.leaving))
 		return false;
 	/* A notifier must see every change, but other users' changes have none. */
 	return !mm_has_notifiers(oldmm);
@@ -253,6 +253,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->pt = pt;
 	ct->addr = base;
 	ct->owner = mm;
+	ct->charged = &s->src->sharers[cohort_run_index(base)];
 	estimate(s, ct);
 	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))
@@ -267,7 +268,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 		cohort_protect_entries(ct, mm);
 	arch_pmd_set_cohort(src_pmd,
 			    s->cow && cohort_protect == COHORT_PROTECT_TABLE);
-	__cohort_join(ct, &s->src->sharers[cohort_run_index(base)]);
+	__cohort_join(ct, ct->charged);
 	s->src->used |= BIT(cohort_run_index(base));
 	atomic_inc(&mm->cohort.nr_tables);
 }
@@ -571,6 +572,7 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm)
 {
+	cohort_set_group(mm, cohort_group(oldmm));
 	if (!fork_shares(oldmm)) {
 		if (mm_cohort(oldmm))
 			lock_ahead(oldmm, 0, ULONG_MAX);

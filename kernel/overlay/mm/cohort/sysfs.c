@@ -90,6 +90,36 @@ static ssize_t protect_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute protect_attr = __ATTR_RO(protect);
 
+#ifdef CONFIG_COHORT_GROUPS
+static const char *const join_words[] = {
+	[COHORT_JOIN_NEVER] = "never",
+	[COHORT_JOIN_GROUP] = "group",
+	[COHORT_JOIN_USER] = "user",
+};
+
+static ssize_t join_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	return show_choice(buf, join_words, ARRAY_SIZE(join_words),
+			   READ_ONCE(cohort_join));
+}
+
+static ssize_t join_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int join = sysfs_match_string(join_words, buf);
+
+	if (join < 0)
+		return join;
+	if (join != COHORT_JOIN_NEVER && !arch_cohort_supported())
+		return -EOPNOTSUPP;
+	cohort_set_join(join);
+	return count;
+}
+
+static struct kobj_attribute join_attr = __ATTR_RW(join);
+#endif
+
 static const char *const fork_words[] = { "stock", "file" };
 
 static ssize_t fork_copy_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -147,18 +177,21 @@ static struct attribute *cohort_attrs[] = {
 	&enabled_attr.attr,
 	&unshare_copy_attr.attr,
 	&protect_attr.attr,
+#ifdef CONFIG_COHORT_GROUPS
+	&join_attr.attr,
+#endif
 	&fork_copy_attr.attr,
 	&count_attr.attr,
 	NULL,
 };
 
-static const struct attribute_group cohort_group = {
+static const struct attribute_group cohort_files = {
 	.name = "cohort",
 	.attrs = cohort_attrs,
 };
 
 static int __init cohort_sysfs_init(void)
 {
-	return sysfs_create_group(mm_kobj, &cohort_group);
+	return sysfs_create_group(mm_kobj, &cohort_files);
 }
 subsys_initcall(cohort_sysfs_init);

@@ -40,6 +40,7 @@ bool cohort_pte_wanted(pte_t pte, bool anon, enum cohort_copy copy)
 /* One process's attempt to copy a table. */
 struct copy {
 	struct mm_struct *mm;
+	unsigned long base;		/* first address of the table */
 	unsigned long addr;		/* of the current entry */
 	unsigned long counts[NR_MM_COUNTERS];
 	unsigned long left[NR_MM_COUNTERS];	/* in the table, not copied */
@@ -200,7 +201,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 	memset(c->counts, 0, sizeof(c->counts));
 	memset(c->left, 0, sizeof(c->left));
 	c->copied = 0;
-	c->addr = ct->addr;
+	c->addr = c->base;
 
 	for (i = 0; i < PTRS_PER_PTE; i++, c->addr += PAGE_SIZE) {
 		pte_t pte = ptep_get(src + i);
@@ -215,7 +216,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 		} else {
 			err = copy_nonpresent(c, src + i, pte, &new);
 			if (err) {
-				c->addr = ct->addr;
+				c->addr = c->base;
 				undo_copy(c, dst, i);
 				return err;
 			}
@@ -227,6 +228,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], c->counts[i] + c->left[i]);
 	__cohort_set_maps(ct);
+	/* Pairs with the acquire in look_at(): as in __cohort_count(). */
 	smp_store_release(&ct->counted, true);
 	ct->copied = true;
 	return 0;
@@ -265,7 +267,7 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	update_hiwater_rss(mm);
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
-	arch_cohort_replace(mm, pmd, ct->addr, new);
+	arch_cohort_replace(mm, pmd, c->base, new);
 
 	/* Invariant 7: the copied swap entries are this process's now. */
 	if (c->counts[MM_SWAPENTS])
@@ -317,12 +319,12 @@ static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
 int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		   enum cohort_cause cause)
 {
-	struct copy c = { .mm = mm };
+	struct copy c = { .mm = mm, .base = addr & PMD_MASK };
 	struct cohort_locked l;
 	pgtable_t new = NULL;
 	int err = 0;
 
-	while (cohort_lock(mm, pmd, &l)) {
+	while (cohort_lock(mm, pmd, addr, &l)) {
 		if (l.ct->users == 1) {
 			__cohort_adopt(l.ct, l.sharer, false);
 			cohort_unlock(&l);
@@ -337,8 +339,8 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		}
 		err = copy_table(l.ct, page_address(new), &c);
 		if (!err) {
-			trace_cohort_unshare(mm, l.ct->addr, cause,
-					     l.ct->users, c.copied);
+			trace_cohort_unshare(mm, l.addr, cause, l.ct->users,
+					     c.copied);
 			publish(&l, pmd, new, &c);
 			cohort_unlock(&l);
 			count_unshared(cause);
@@ -356,6 +358,28 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	if (new)
 		pte_free(mm, new);
 	return err ? -ENOMEM : 0;
+}
+
+/**
+ * cohort_take_back() - take a table back that no other process uses any more
+ * @mm: the process; its mmap_lock is held
+ * @pmd: the entry
+ * @addr: an address that it maps
+ *
+ * Return: true if the table is the process's own now.
+ */
+bool cohort_take_back(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
+{
+	struct cohort_locked l;
+	bool last;
+
+	if (!cohort_lock(mm, pmd, addr, &l))
+		return !pmd_none(*pmd) && !pmd_cohort(*pmd);
+	last = l.ct->users == 1;
+	if (last)
+		__cohort_adopt(l.ct, l.sharer, false);
+	cohort_unlock(&l);
+	return last;
 }
 
 int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,

@@ -32,6 +32,7 @@
  */
 #include <linux/compat.h>
 #include <linux/mm.h>
+#include <linux/memcontrol.h>
 #include <linux/mman.h>
 #include <linux/pgalloc.h>
 #include <linux/sched/mm.h>
@@ -42,7 +43,7 @@
 
 #include <trace/events/cohort.h>
 
-#include "internal.h"
+#include "group.h"
 
 /*
  * Share M only if its range holds at least this much memory: for less, sharing the
@@ -223,32 +224,63 @@ static void see_account(struct cohort_upper_sharer *us)
 			 mm_pgtables_bytes(account) / PAGE_SIZE);
 }
 
-static void join(struct cohort_table *upper, struct cohort_upper_sharer *us)
+/* List a process as a user of a PMD table, whose lock is held. */
+static void __join(struct cohort_table *upper, struct cohort_upper_sharer *us)
 {
 	struct cohort_mm *cohort = &us->mm->cohort;
 
 	atomic_inc(&cohort->nr_tables);
 	WRITE_ONCE(cohort->nr_upper, cohort->nr_upper + 1);
-	spin_lock(&upper->upper_lock);
 	__cohort_join(upper, &us->sharer);
+}
+
+static void join(struct cohort_table *upper, struct cohort_upper_sharer *us)
+{
+	spin_lock(&upper->upper_lock);
+	__join(upper, us);
 	spin_unlock(&upper->upper_lock);
 	see_account(us);
 }
 
-/* True if a PMD table has huge pages, or tables shared one by one. */
-static bool has_other_entries(pmd_t *pmd)
+/*
+ * True if a PMD table has huge pages, or tables shared one by one, once those were taken
+ * back that no other process uses.
+ */
+static bool has_other_entries(struct mm_struct *mm, unsigned long base,
+			      pmd_t *pmd)
 {
 	int i;
 
 	for (i = 0; i < PTRS_PER_PMD; i++) {
 		pmd_t entry = pmdp_get_lockless(pmd + i);
 
+		if (pmd_present(entry) && pmd_cohort(entry) &&
+		    cohort_take_back(mm, pmd + i, base + i * PMD_SIZE))
+			continue;
 		if (!pmd_none(entry) &&
 		    (!pmd_present(entry) || pmd_leaf(entry) || pmd_bad(entry) ||
 		     pmd_cohort(entry)))
 			return true;
 	}
 	return false;
+}
+
+/* A record of a PMD table, with its account; NULL without memory. */
+static struct cohort_table *upper_alloc(unsigned long base)
+{
+	struct cohort_table *upper = cohort_table_alloc();
+
+	/* The account last: putting it would take a lock of mmap_lock's class. */
+	if (upper)
+		upper->owner = account_alloc();
+	if (!upper || !upper->owner) {
+		cohort_table_free(upper);
+		return NULL;
+	}
+	upper->addr = base;
+	upper->is_upper = true;
+	spin_lock_init(&upper->upper_lock);
+	return upper;
 }
 
 /*
@@ -268,24 +300,16 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	pmd = pud ? pmd_alloc(mm, pud, base) : NULL;
 	if (!pmd)
 		return ERR_PTR(-ENOMEM);
-	if (has_other_entries(pmd))
+	if (has_other_entries(mm, base, pmd))
 		return NULL;
 
 	us = cohort_upper_make(mm, base);
-	upper = us ? cohort_table_alloc() : NULL;
-	/* The account last: putting it would take a lock of mmap_lock's class. */
-	if (upper)
-		upper->owner = account_alloc();
-	if (!upper || !upper->owner) {
-		cohort_table_free(upper);
+	upper = us ? upper_alloc(base) : NULL;
+	if (!upper)
 		return ERR_PTR(-ENOMEM);
-	}
 	us->pud = pud;
 	pt = virt_to_ptdesc(pmd);
 	upper->pt = pt;
-	upper->addr = base;
-	upper->is_upper = true;
-	spin_lock_init(&upper->upper_lock);
 	join(upper, us);
 	mm_dec_nr_pmds(mm);
 	mm_inc_nr_pmds(upper->owner);
@@ -376,7 +400,7 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	pmd_t *pmd = ptdesc_address(upper->pt);
 	spinlock_t *pml;
 
-	wait_for_walkers(mm, upper->addr);
+	wait_for_walkers(mm, us->addr);
 	/*
 	 * Wait for GUP-fast of former users too: it rechecks the entries below,
 	 * not the one that led it here, and private pages may come next
@@ -393,9 +417,9 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	mm_inc_nr_pmds(mm);
 
 	spin_lock(&upper->upper_lock);
-	trace_cohort_adopt(mm, upper->addr);
+	trace_cohort_adopt(mm, us->addr);
 	if (upper->deferred)
-		arch_cohort_flush_user(mm, upper->addr, upper->addr + PUD_SIZE);
+		arch_cohort_flush_user(mm, us->addr, us->addr + PUD_SIZE);
 	__cohort_unsee(upper, &us->sharer);
 	__cohort_unlink(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
@@ -415,14 +439,17 @@ void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush)
 {
 	struct cohort_table *upper = us->sharer.table;
 	struct mm_struct *mm = us->mm;
-	unsigned long base = upper->addr;
+	unsigned long base = us->addr;
 	bool last;
 
 	update_hiwater_rss(mm);
 	spin_lock(&mm->page_table_lock);
 	spin_lock(&upper->upper_lock);
 	last = upper->users == 1;
-	if (!last) {
+	if (last) {
+		/* From here on nobody joins. */
+		__cohort_withdraw(upper);
+	} else {
 		trace_cohort_leave(mm, base, upper->users);
 		pud_clear(us->pud);
 		if (flush)
@@ -493,11 +520,176 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 	if (start >= end)
 		return;
 	while ((us = find_upper(mm, start, end))) {
-		lock_regions(mm, us->sharer.table->addr);
+		lock_regions(mm, us->addr);
 		__cohort_leave_upper(us, true);
 		cond_resched();
 	}
 }
+
+#ifdef CONFIG_COHORT_GROUPS
+
+/* True if the PMD table over a region may be shared. */
+static bool region_joins(struct vm_area_struct *vma)
+{
+	return cohort_region_joins(vma) && !is_cow_mapping(vma->vm_flags) &&
+	       !vma->anon_vma && !may_be_huge(vma);
+}
+
+static bool worth_it(const struct cohort_open *open)
+{
+	unsigned long pages = 0;
+	unsigned int i;
+
+	for (i = 0; i < open->nr; i++)
+		pages += open->pieces[i].end - open->pieces[i].first;
+	return pages >= COHORT_UPPER_MIN / PAGE_SIZE;
+}
+
+/**
+ * struct attach - what a fault brings to the PMD table that it joins or opens
+ * @us: the process's record for the gigabyte
+ * @pud: its empty entry
+ * @open: what it has there
+ * @upper: the record of the table that it opens
+ * @table: that table; NULL if used
+ */
+struct attach {
+	struct cohort_upper_sharer *us;
+	pud_t *pud;
+	struct cohort_open *open;
+	struct cohort_table *upper;
+	pmd_t *table;
+};
+
+/* The process brings a table of its own that others may join. Its entry is locked. */
+static void open_own(struct attach *a)
+{
+	struct cohort_table *upper = a->upper;
+	struct ptdesc *pt = virt_to_ptdesc(a->table);
+
+	upper->pt = pt;
+	mm_inc_nr_pmds(upper->owner);
+	spin_lock(&upper->upper_lock);
+	__join(upper, a->us);
+	cohort_mark_table(pt, upper);
+	cohort_publish_open(upper, a->open);
+	spin_unlock(&upper->upper_lock);
+	/* The table before the pointer to it. */
+	smp_wmb();
+	pud_populate(a->us->mm, a->pud, a->table);
+	a->upper = NULL;
+	a->open = NULL;
+	a->table = NULL;
+}
+
+/* Join a table or open one, in an entry that must still be empty. */
+static void attach(struct attach *a)
+{
+	struct mm_struct *mm = a->us->mm;
+	struct cohort_table *upper;
+	struct cohort_files files;
+	/* If it cannot be joined now, open another. */
+	bool join = cohort_lock_files(a->open, &files);
+
+	spin_lock(&mm->page_table_lock);
+	if (!pud_none(*a->pud))
+		goto unlock;
+	a->us->pud = a->pud;
+	rcu_read_lock();
+	upper = join ? cohort_find_open(a->open) : NULL;
+	if (upper) {
+		if (a->us->addr != upper->addr)
+			upper->spread = true;
+		__join(upper, a->us);
+		trace_cohort_join(mm, a->us->addr, upper->addr, upper->users);
+		spin_unlock(&upper->upper_lock);
+		/* As in cohort_share_upper(). */
+		smp_mb();
+		pud_populate(mm, a->pud, (pmd_t *)ptdesc_address(upper->pt));
+		count_vm_event(COHORT_PMD_JOINED);
+	} else {
+		open_own(a);
+	}
+	rcu_read_unlock();
+unlock:
+	spin_unlock(&mm->page_table_lock);
+	if (join)
+		cohort_unlock_files(&files);
+}
+
+static int prepare(struct attach *a, struct mm_struct *mm, unsigned long base)
+{
+	a->us = cohort_upper_make(mm, base);
+	a->table = a->us ? pmd_alloc_one(mm, base) : NULL;
+	a->upper = a->table ? upper_alloc(base) : NULL;
+	return a->upper ? 0 : -ENOMEM;
+}
+
+/**
+ * cohort_do_attach_upper() - see cohort_attach_upper()
+ * @vmf: the fault
+ *
+ * As cohort_do_attach(), a level above. All users fill the table together, so it is
+ * joined or opened empty.
+ *
+ * Return: 0 or VM_FAULT_RETRY.
+ */
+vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct mm_struct *mm = vma->vm_mm, *unused = NULL;
+	unsigned long base = vmf->address & PUD_MASK;
+	bool locked = vmf->flags & FAULT_FLAG_VMA_LOCK;
+	struct attach a = { .pud = vmf->pud };
+	struct cohort_group *group;
+	struct cohort_uses *uses;
+	struct mem_cgroup *memcg;
+
+	if (vma->vm_end - vma->vm_start < COHORT_UPPER_MIN ||
+	    !region_joins(vma) || !cohort_may_join(mm))
+		return 0;
+	/* As in cohort_do_attach(). */
+	if (locked && !mmap_read_trylock(mm)) {
+		vma_end_read(vma);
+		return VM_FAULT_RETRY;
+	}
+	group = mm->cohort.group;
+	if (!group)
+		goto unlock;
+	memcg = set_active_memcg(group->memcg);
+	uses = cohort_uses_make(mm);
+	a.open = uses ? cohort_open_alloc(group) : NULL;
+	if (!a.open)
+		goto uncharge;
+	a.open->upper = true;
+	mutex_lock(&uses->lock);
+	/* Without memory there is no table to join, and stock's code fails if it must. */
+	if (mm->cohort.nr_upper < COHORT_UPPER_MAX &&
+	    cohort_describe(a.open, mm, base, region_joins) &&
+	    worth_it(a.open) && !prepare(&a, mm, base)) {
+		attach(&a);
+		if (a.us->sharer.table)
+			see_account(a.us);
+	}
+	mutex_unlock(&uses->lock);
+	if (a.table)
+		pmd_free(mm, a.table);
+	if (a.upper)
+		unused = a.upper->owner;
+	cohort_table_free(a.upper);
+	cohort_open_free(a.open);
+uncharge:
+	set_active_memcg(memcg);
+unlock:
+	if (locked)
+		mmap_read_unlock(mm);
+	/* It takes a lock of mmap_lock's class, but not here. */
+	if (unused)
+		mmput_async(unused);
+	return 0;
+}
+
+#endif /* CONFIG_COHORT_GROUPS */
 
 /**
  * cohort_do_install() - put a new last-level table into a PMD table

@@ -18,6 +18,7 @@ static struct kmem_cache *upper_cache __ro_after_init;
 static unsigned int lower_bound(struct cohort_records *records,
 				unsigned long index)
 {
+	/* Pairs with the release in make(): so many records are there. */
 	unsigned int low = 0, high = smp_load_acquire(&records->nr);
 
 	while (low < high) {
@@ -35,9 +36,9 @@ static struct cohort_records *
 records_of(struct cohort_records __rcu *const *where)
 {
 	/*
-	 * Only a holder of the mmap_lock for writing replaces the array. Others hold
-	 * that lock, the lock of a table or of an entry, which keeps RCU waiting, or the
-	 * RCU read lock.
+	 * Only a holder of the mmap_lock for writing replaces the array, or of that for
+	 * reading and of the lock of the records. Others hold the former, the lock of a
+	 * table or of an entry, which keeps RCU waiting, or the RCU read lock.
 	 */
 	return rcu_dereference_check(*where, true);
 }
@@ -55,6 +56,7 @@ void *cohort_next_record(struct cohort_records __rcu *const *where,
 	struct cohort_records *records = records_of(where);
 	unsigned int i = records ? lower_bound(records, *index) : 0;
 
+	/* As in lower_bound(). */
 	if (!records || i >= smp_load_acquire(&records->nr))
 		return NULL;
 	*index = records->at[i].index;
@@ -94,16 +96,23 @@ struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
 				       NULL;
 }
 
-static struct cohort_uses *uses_make(struct mm_struct *mm)
+/* What a process uses, made if there is nothing yet; NULL without memory. */
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 {
-	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_uses *uses = READ_ONCE(mm->cohort.uses), *old;
 
 	if (uses)
 		return uses;
 	uses = kzalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
-	/* Pairs with the dependency in look_at_all(). */
-	smp_store_release(&mm->cohort.uses, uses);
-	return uses;
+	if (!uses)
+		return NULL;
+	mutex_init(&uses->lock);
+	/* Pairs with the dependency in look_at_all(). Another thread may be faster. */
+	old = cmpxchg_release(&mm->cohort.uses, NULL, uses);
+	if (!old)
+		return uses;
+	kfree(uses);
+	return old;
 }
 
 static struct cohort_records *records_alloc(unsigned int room)
@@ -180,7 +189,8 @@ static void *make(struct cohort_records __rcu **where, unsigned long index,
 
 /**
  * cohort_run_make() - the record of a process's use of the tables of 64 MB
- * @mm: the process; its mmap_lock is held for writing
+ * @mm: the process; its mmap_lock is held for writing, or for reading with the lock of
+ *	its records
  * @addr: an address in the range
  * @place: where to look first, 0 or as the last call has set it
  *
@@ -189,13 +199,31 @@ static void *make(struct cohort_records __rcu **where, unsigned long index,
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 				   unsigned int *place)
 {
-	struct cohort_uses *uses = uses_make(mm);
+	struct cohort_uses *uses = cohort_uses_make(mm);
 	struct cohort_run *run;
 
 	run = uses ? make(&uses->runs, addr >> COHORT_RUN_SHIFT, place,
 			  run_cache) : NULL;
-	if (run)
+	if (run) {
 		run->mm = mm;
+		run->base = addr & -(1UL << COHORT_RUN_SHIFT);
+	}
+	return run;
+}
+
+/* As cohort_run_make(), for a caller that holds the mmap_lock for reading only. */
+struct cohort_run *cohort_run_make_shared(struct mm_struct *mm,
+					  unsigned long addr)
+{
+	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_run *run;
+	unsigned int place = 0;
+
+	if (!uses)
+		return NULL;
+	mutex_lock(&uses->lock);
+	run = cohort_run_make(mm, addr, &place);
+	mutex_unlock(&uses->lock);
 	return run;
 }
 
@@ -203,14 +231,16 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
 					      unsigned long addr)
 {
-	struct cohort_uses *uses = uses_make(mm);
+	struct cohort_uses *uses = cohort_uses_make(mm);
 	struct cohort_upper_sharer *us;
 	unsigned int place = 0;
 
 	us = uses ? make(&uses->uppers, addr >> PUD_SHIFT, &place,
 			 upper_cache) : NULL;
-	if (us)
+	if (us) {
 		us->mm = mm;
+		us->addr = addr & PUD_MASK;
+	}
 	return us;
 }
 
@@ -239,7 +269,7 @@ bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm)
 
 	if (mm->cohort.uses)
 		return true;
-	uses = uses_make(mm);
+	uses = cohort_uses_make(mm);
 	return uses && reserve(&uses->runs, &oldmm->cohort.uses->runs) &&
 	       reserve(&uses->uppers, &oldmm->cohort.uses->uppers);
 }

@@ -35,6 +35,27 @@ TRACE_EVENT(cohort_share,
 		  __entry->child, __entry->addr, __entry->users)
 );
 
+/* A fault joins a table that another process has opened at @first. */
+TRACE_EVENT(cohort_join,
+	TP_PROTO(struct mm_struct *mm, unsigned long addr, unsigned long first,
+		 unsigned int users),
+	TP_ARGS(mm, addr, first, users),
+	TP_STRUCT__entry(
+		__field(struct mm_struct *, mm)
+		__field(unsigned long, addr)
+		__field(unsigned long, first)
+		__field(unsigned int, users)
+	),
+	TP_fast_assign(
+		__entry->mm = mm;
+		__entry->addr = addr;
+		__entry->first = first;
+		__entry->users = users;
+	),
+	TP_printk("mm=%p addr=%lx first=%lx users=%u", __entry->mm,
+		  __entry->addr, __entry->first, __entry->users)
+);
+
 /* A process gets its own copy; @users still includes it. */
 TRACE_EVENT(cohort_unshare,
 	TP_PROTO(struct mm_struct *mm, unsigned long addr,

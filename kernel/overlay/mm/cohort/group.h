@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared page tables: groups and open tables.
+ */
+#ifndef _MM_COHORT_GROUP_H
+#define _MM_COHORT_GROUP_H
+
+#include <linux/refcount.h>
+#include <linux/uidgid.h>
+
+#include "internal.h"
+
+struct mem_cgroup;
+struct user_namespace;
+
+/* What a label says of its group. */
+#define COHORT_GROUP_KEEP_IDS	BIT(0)	/* members may have different users */
+#define COHORT_GROUP_CONGRUENT	BIT(1)	/* files lie alike in 2 MB */
+
+/**
+ * struct cohort_key - what distinguishes a group from others
+ * @name: as in the label; empty if all processes of a user are a group
+ * @scope: the root of the cgroup namespace in which the label was written, 0 if prctl()
+ *	   has chosen the group
+ * @flags: COHORT_GROUP_*
+ * @ns: the user namespace of its members
+ * @uid: their user, invalid if they may have different ones
+ */
+struct cohort_key {
+	char name[COHORT_NAME];
+	u64 scope;
+	unsigned int flags;
+	struct user_namespace *ns;
+	kuid_t uid;
+};
+
+/**
+ * struct cohort_group - processes that may join each other's tables
+ * @members: how many address spaces are in it
+ * @id: its number, for /proc
+ * @key: what distinguishes it
+ * @memcg: who pays for its open tables and their records, NULL for whoever makes them
+ * @node: in the table of all groups
+ * @rcu: for those who look at it while the process may leave it
+ *
+ * Address spaces hold references; a table needs none, as its users are members.
+ */
+struct cohort_group {
+	refcount_t members;
+	u64 id;
+	struct cohort_key key;
+	struct mem_cgroup *memcg;
+	struct hlist_node node;
+	struct rcu_head rcu;
+};
+
+/* A table with more pieces has mostly private memory beside them. */
+#define COHORT_PIECES	4
+
+/**
+ * struct cohort_piece - a run of pages in a table's range, all mapped alike
+ * @first: its first page, counted from the start of the range
+ * @end: the page behind its last
+ * @mapping: the pages of which file or shared memory
+ * @pgoff: which page of it is the first
+ * @flags: flags of the region, those that decide what an entry may hold
+ * @prot: the protection of entries
+ * @ops: what serves faults
+ */
+struct cohort_piece {
+	u32 first;
+	u32 end;
+	struct address_space *mapping;
+	pgoff_t pgoff;
+	vm_flags_t flags;
+	pgprot_t prot;
+	const struct vm_operations_struct *ops;
+};
+
+/**
+ * struct cohort_open - what all users of an open table have in its range
+ * @node: in the index, under the table's lock and that of the bucket
+ * @ct: the table
+ * @group: whose members may join
+ * @upper: it is a PMD table
+ * @hash: where in the index
+ * @nr: how many pieces
+ * @pieces: the pieces in order; what lies between them is not mapped (invariant 1)
+ * @entry: what an entry that points to the table holds, unless it is a PMD table
+ * @rcu: for those who search the index
+ *
+ * No reference to a file is held: each user of the table maps it, and the table leaves
+ * the index before its last user changes anything.
+ */
+struct cohort_open {
+	struct hlist_node node;
+	struct cohort_table *ct;
+	struct cohort_group *group;
+	bool upper;
+	u32 hash;
+	unsigned int nr;
+	struct cohort_piece pieces[COHORT_PIECES];
+	pmd_t entry;
+	struct rcu_head rcu;
+};
+
+/* The files of a table whose reverse maps are locked. */
+struct cohort_files {
+	struct address_space *mapping[COHORT_PIECES];
+	unsigned int nr;
+};
+
+bool cohort_lock_files(const struct cohort_open *open,
+		       struct cohort_files *files);
+void cohort_unlock_files(struct cohort_files *files);
+bool cohort_same_pieces(const struct cohort_open *a,
+			const struct cohort_open *b);
+bool cohort_region_joins(struct vm_area_struct *vma);
+bool cohort_may_join(struct mm_struct *mm);
+struct cohort_open *cohort_open_alloc(struct cohort_group *group);
+void cohort_open_free(struct cohort_open *open);
+bool cohort_describe(struct cohort_open *open, struct mm_struct *mm,
+		     unsigned long base, bool (*joins)(struct vm_area_struct *));
+struct cohort_table *cohort_find_open(const struct cohort_open *like);
+void cohort_publish_open(struct cohort_table *ct, struct cohort_open *open);
+
+#endif /* _MM_COHORT_GROUP_H */
