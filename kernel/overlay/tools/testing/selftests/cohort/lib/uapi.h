@@ -15,6 +15,7 @@
 #define PR_COHORT_ZYGOTE	1
 #define PR_COHORT_KEEP_EXEC	2
 #define PR_COHORT_KEEP_IDS	4
+#define PR_COHORT_GROUP		8
 #endif
 #ifndef PR_MCE_KILL
 #define PR_MCE_KILL		33

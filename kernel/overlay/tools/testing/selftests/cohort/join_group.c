@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who is a member: cgroups' labels (memory.cohort) and PR_COHORT_GROUP name groups, and
+ * only programs of one group join each other's tables.
+ */
+#include "join/join.h"
+
+#include <grp.h>
+#include <sched.h>
+
+#define FORMER	1	/* the peer whose program stays and keeps tables */
+#define NEWER	2
+
+static char groups[2][160];	/* cgroups below that of the case */
+static int held = -1;
+
+static void label(const char *dir, const char *text)
+{
+	char path[192];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/memory.cohort", dir);
+	ret = write_text(path, text);
+	if (ret == -ENOENT)
+		skip("no memory.cohort");
+	must(!ret, "'%s' to %s: %s", text, path, strerror(-ret));
+}
+
+static void need_groups(void)
+{
+	need_cohort();
+	if (geteuid())
+		skip("not root");
+	make_group();
+	group_put("cgroup.subtree_control", "+memory");
+	for (int i = 0; i < 2; i++) {
+		snprintf(groups[i], sizeof(groups[i]), "%s/%d", group, i);
+		must_call(mkdir(groups[i], 0755));
+	}
+}
+
+static void drop_groups(void)
+{
+	for (int i = 0; i < 2; i++)
+		for (int n = 0; rmdir(groups[i]) && n < 500; n++)
+			usleep(10000);
+	remove_group();
+}
+
+static long enter(long i, long unused)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", groups[i]);
+	return write_text(path, "0");
+}
+
+static long move_program(long pid, long dir)
+{
+	char path[192], text[16];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", (const char *)dir);
+	snprintf(text, sizeof(text), "%ld", pid);
+	return write_text(path, text);
+}
+
+/* write a label from another cgroup namespace */
+static long write_elsewhere(long path, long unused)
+{
+	if (unshare(CLONE_NEWCGROUP))
+		return -errno;
+	return write_text((const char *)path, "web");
+}
+
+/* A program that stays, then another: how many tables does the second share? */
+static long second_shares(int in_first, int in_second, long user_first, long user_second)
+{
+	long shared;
+
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(2);
+	if (in_first >= 0)
+		must(!ask(FORMER, enter, in_first, 0), "cannot enter a cgroup");
+	if (in_second >= 0)
+		must(!ask(NEWER, enter, in_second, 0), "cannot enter a cgroup");
+	held = ask(FORMER, hold_program, 3, user_first);
+	must(held > 0, "the first program: %d", held);
+	shared = ask(NEWER, run_program, 4, user_second);
+	must(shared >= 0, "the second program says %ld", shared);
+	return shared;
+}
+
+static void end(void)
+{
+	ask(FORMER, end_program, held, 0);
+	quit(FORMER);
+	quit(NEWER);
+	drop_groups();
+}
+
+static void expect(long shared, bool joined)
+{
+	if (joined)
+		must(shared >= TABLES, "it shares %ld tables, not %d", shared, TABLES);
+	else
+		must(!shared, "it shares %ld tables", shared);
+}
+
+static void test_same(long arg)
+{
+	long shared;
+
+	need_groups();
+	label(groups[0], "web");
+	label(groups[1], "web");
+	shared = second_shares(0, arg, 0, 0);
+	end();
+	expect(shared, true);
+}
+
+static void test_inherited(long arg)
+{
+	long shared;
+
+	need_groups();
+	label(group, "web");
+	shared = second_shares(0, 1, 0, 0);
+	end();
+	expect(shared, true);
+}
+
+static void test_name(long arg)
+{
+	long shared;
+
+	need_groups();
+	label(groups[0], "web");
+	if (arg)
+		label(groups[1], arg == 1 ? "shop" : "web aslr=process");
+	shared = second_shares(0, 1, 0, 0);
+	end();
+	expect(shared, false);
+}
+
+static void test_removed(long arg)
+{
+	long shared;
+
+	need_groups();
+	label(groups[0], "web");
+	label(groups[1], "web");
+	label(groups[1], "\n");
+	shared = second_shares(0, 1, 0, 0);
+	end();
+	expect(shared, false);
+}
+
+static void test_users(long keep)
+{
+	long shared;
+
+	need_groups();
+	label(group, keep ? "web keep-ids" : "web");
+	shared = second_shares(0, 1, 0, NOBODY);
+	end();
+	expect(shared, keep);
+}
+
+static void test_scope(long arg)
+{
+	char path[192];
+	long shared;
+
+	need_groups();
+	label(groups[0], "web");
+	/* the same name, written by somebody in another cgroup namespace */
+	snprintf(path, sizeof(path), "%s/memory.cohort", groups[1]);
+	spawn(5);
+	must(!ask(5, enter, 1, 0), "cannot enter a cgroup");
+	if (ask(5, write_elsewhere, (long)path, 0))
+		skip("no cgroup namespace");
+	quit(5);
+	shared = second_shares(0, 1, 0, 0);
+	end();
+	expect(shared, false);
+}
+
+static long name_group(long name, long unused)
+{
+	return prctl(PR_SET_COHORT, PR_COHORT_GROUP, name, 0, 0) ? -errno : 0;
+}
+
+static void test_prctl(long other)
+{
+	long shared;
+
+	need_cohort();
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(2);
+	if (ask(FORMER, name_group, (long)"web", 0) == -EINVAL)
+		skip("no PR_COHORT_GROUP");
+	must(!ask(NEWER, name_group, (long)(other ? "shop" : "web"), 0), "prctl");
+	held = ask(FORMER, hold_program, 3, 0);
+	must(held > 0, "the first program: %d", held);
+	shared = ask(NEWER, run_program, 4, 0);
+	ask(FORMER, end_program, held, 0);
+	must(shared >= 0, "the second program says %ld", shared);
+	expect(shared, !other);
+}
+
+static void test_prctl_bad(long arg)
+{
+	char longest[64];
+
+	need_cohort();
+	if (name_group((long)"web", 0) == -EINVAL)
+		skip("no PR_COHORT_GROUP");
+	memset(longest, 'a', sizeof(longest));
+	longest[31] = 0;
+	must(!name_group((long)longest, 0), "31 letters");
+	longest[31] = 'a';
+	longest[32] = 0;
+	must(name_group((long)longest, 0) == -EINVAL, "32 letters");
+	must(name_group((long)"two words", 0) == -EINVAL, "two words");
+	must(name_group((long)"line\n", 0) == -EINVAL, "a line");
+	must(name_group(0, 0) == -EFAULT, "no name");
+	must(!name_group((long)"", 0), "the empty name");
+	must(prctl(PR_SET_COHORT, PR_COHORT_GROUP | PR_COHORT_ZYGOTE, "web", 0, 0) == -1 &&
+	     errno == EINVAL, "with another flag");
+	must(prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, "web", 0, 0) == -1 && errno == EINVAL,
+	     "a name for a zygote");
+}
+
+static long try_label(long text, long unused)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/memory.cohort", groups[0]);
+	return write_text(path, (const char *)text);
+}
+
+static long try_label_unprivileged(long text, long unused)
+{
+	must(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY), "setuid");
+	return try_label(text, 0);
+}
+
+static void test_label_bad(long arg)
+{
+	char path[192], text[256];
+
+	need_groups();
+	label(groups[0], "web");
+	must(try_label((long)"web nonsense", 0) == -EINVAL, "a word that there is not");
+	must(try_label((long)"aname-of-thirty-two-letters-12345", 0) == -EINVAL, "a long name");
+	must(!try_label((long)"  shop  keep-ids  aslr=process\n", 0), "spaces");
+	snprintf(path, sizeof(path), "%s/memory.cohort", groups[0]);
+	must(read_text(path, text, sizeof(text)) > 0, "cannot read %s", path);
+	must(!strcmp(text, "shop aslr=process keep-ids\n"), "it says '%s'", text);
+	must_call(chmod(path, 0666));
+	spawn(1);
+	must(ask(1, try_label_unprivileged, (long)"web keep-ids", 0) == -EPERM,
+	     "a process without privilege lets members have different users");
+	must(!ask(1, try_label, (long)"web", 0), "a label without privilege");
+	quit(1);
+	label(groups[0], "\n");
+	must(!read_text(path, text, sizeof(text)), "an empty label says '%s'", text);
+	drop_groups();
+}
+
+/* A process that moves to a cgroup with another label leaves all tables. */
+static void test_move(long arg)
+{
+	long shared, before;
+	pid_t pid;
+
+	need_groups();
+	label(groups[0], "web");
+	label(groups[1], arg ? "web" : "shop");
+	shared = second_shares(0, 0, 0, 0);
+	must(shared >= TABLES, "it shares %ld tables", shared);
+	/* a second holder, so that the first shares; then the first moves */
+	shared = ask(NEWER, hold_program, 4, 0);
+	pid = held;
+	before = shared_tables(pid);
+	must(before >= TABLES, "the first program shares %ld tables", before);
+	ask(FORMER, move_program, pid, (long)groups[1]);
+	for (int i = 0; i < 500 && !arg && shared_tables(pid); i++)
+		usleep(10000);
+	must(arg ? shared_tables(pid) == before : !shared_tables(pid),
+	     "after it has moved it shares %ld tables", shared_tables(pid));
+	must(!proc_field(pid, "cohort", "Group") == !arg, "its group is %ld",
+	     proc_field(pid, "cohort", "Group"));
+	ask(NEWER, end_program, shared, 0);
+	end();
+}
+
+/* The tables of a group hold no cgroup of a process that has gone. */
+static void test_dying(long arg)
+{
+	long before, dying = -1, shared;
+
+	need_groups();
+	label(group, "web");
+	before = cgroup_number(group, "cgroup.stat", "nr_dying_descendants");
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(2);
+	must(!ask(FORMER, enter, 0, 0) && !ask(NEWER, enter, 1, 0), "cannot enter a cgroup");
+	held = ask(FORMER, hold_program, 3, 0);
+	must(held > 0, "the first program: %d", held);
+	shared = ask(NEWER, hold_program, 4, 0);
+	must(shared > 0, "the second program: %ld", shared);
+	must(shared_tables(shared) >= TABLES, "it shares %ld tables", shared_tables(shared));
+	/* who has made the tables goes, and its cgroup */
+	ask(FORMER, end_program, held, 0);
+	quit(FORMER);
+	for (int i = 0; rmdir(groups[0]) && i < 500; i++)
+		usleep(10000);
+	for (int i = 0; i < 1000; i++) {
+		dying = cgroup_number(group, "cgroup.stat", "nr_dying_descendants");
+		if (dying <= before)
+			break;
+		usleep(10000);
+	}
+	ask(NEWER, end_program, shared, 0);
+	quit(NEWER);
+	drop_groups();
+	must(dying <= before, "%ld cgroups are dying, %ld before", dying, before);
+}
+
+/* Do files lie alike, and are addresses still random? */
+static void test_layout(long congruent)
+{
+	enum { RUNS = 12 };
+	long place[RUNS], different = 0, bases = 0;
+
+	need_groups();
+	label(groups[0], congruent ? "web" : "web aslr=process");
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(1);
+	must(!ask(FORMER, enter, 0, 0), "cannot enter a cgroup");
+	for (int i = 0; i < RUNS; i++)
+		place[i] = ask(FORMER, place_of_file, 0, 0);
+	quit(FORMER);
+	drop_groups();
+	for (int i = 1; i < RUNS; i++) {
+		different += (place[i] ^ place[0]) % (long)table_size != 0;
+		bases += place[i] / (long)table_size != place[0] / (long)table_size;
+	}
+	must(bases > RUNS / 2, "only %ld of %d addresses differ", bases, RUNS - 1);
+	if (congruent)
+		must(!different, "%ld of %d lie at another place in 2 MB", different, RUNS - 1);
+}
+
+static const struct test_case cases[] = {
+	{ "two programs of one cgroup", test_same, 0, .guards = POLICY },
+	{ "two cgroups with one label", test_same, 1, .guards = POLICY },
+	{ "a label holds for cgroups below", test_inherited, .guards = POLICY },
+	{ "no table of a program without a label", test_name, 0, .guards = PRIVILEGE },
+	{ "no table of a group with another name", test_name, 1, .guards = PRIVILEGE },
+	{ "no table of a group with another layout", test_name, 2, .guards = POLICY },
+	{ "no table after the label was removed", test_removed, .guards = PRIVILEGE },
+	{ "no table of another user", test_users, 0, .guards = PRIVILEGE },
+	{ "a table of another user, if the label keeps ids", test_users, 1, .guards = POLICY },
+	{ "no table of the same name in another cgroup namespace", test_scope,
+	  .guards = PRIVILEGE },
+	{ "two programs that prctl has put into one group", test_prctl, 0, .guards = POLICY },
+	{ "no table of another group of prctl", test_prctl, 1, .guards = PRIVILEGE },
+	{ "what prctl refuses", test_prctl_bad, .guards = INTERFACE },
+	{ "what a label may be", test_label_bad, .guards = INTERFACE | PRIVILEGE },
+	{ "a process moves to another group's cgroup", test_move, 0, .guards = PRIVILEGE },
+	{ "a process moves to another cgroup of its group", test_move, 1, .guards = POLICY },
+	{ "no cgroup of a process that has gone is held", test_dying,
+	  .guards = INVARIANT(14) },
+	{ "files lie alike in a group, at random addresses", test_layout, 1,
+	  .guards = POLICY },
+	{ "files lie anywhere with aslr=process", test_layout, 0, .guards = POLICY },
+};
+
+int main(int argc, char **argv)
+{
+	return join_main(argc, argv, "group", cases, ARRAY_SIZE(cases));
+}
