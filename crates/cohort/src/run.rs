@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cohort run`: mark this process as a zygote, as one whose pages may be merged, or as one whose
-//! memory is to have pages of a size, then become the program.
+//! `cohort run`: mark this process as a zygote, as a member of a group, as one whose pages may be
+//! merged, or as one whose memory is to have pages of a size, then become the program.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -21,6 +21,9 @@ const PR_SET_COHORT: libc::c_int = 0x434f_4801;
 const PR_COHORT_ZYGOTE: libc::c_ulong = 1;
 const PR_COHORT_KEEP_EXEC: libc::c_ulong = 2;
 const PR_COHORT_KEEP_IDS: libc::c_ulong = 4;
+const PR_COHORT_GROUP: libc::c_ulong = 8;
+/// Bytes of a group's name (COHORT_NAME of the kernel, without the 0 at its end).
+const GROUP_NAME: usize = 31;
 
 // Since Linux 6.4; libc has no name for it yet.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
@@ -134,11 +137,29 @@ fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(wrong)
 }
 
+/// A group's name, as the kernel takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group(CString);
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > GROUP_NAME {
+            return Err(format!("a group's name has 1 to {GROUP_NAME} letters"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a group's name is a word of ASCII, without spaces".into());
+        }
+        Ok(Group(CString::new(text).expect("no graphic byte is 0")))
+    }
+}
+
 /// Arguments of `cohort run`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Make the program a zygote: its children share its page tables (the default without
-    /// --merge).
+    /// --merge, --group or a page size).
     #[arg(long)]
     zygote: bool,
     /// Keep the role when the program itself executes another one (the default: the
@@ -150,6 +171,11 @@ pub struct Args {
     /// tables of their own then: it is for programs whose users trust each other.
     #[arg(long)]
     keep_ids: bool,
+    /// Put the program, and programs that it executes, into a group: they share page tables of
+    /// the files that they map with others of that group, from which they were not forked, if all
+    /// are of one user. Comes before the label of a cgroup (memory.cohort).
+    #[arg(long, value_name = "NAME")]
+    group: Option<Group>,
     /// Let the kernel merge equal pages (KSM) of the program and its children, also after they
     /// execute other programs. Needs no Cohort in the kernel; with --zygote it does both.
     #[arg(long)]
@@ -181,7 +207,16 @@ pub struct Args {
 pub fn main(args: &Args) -> ExitCode {
     let orders = args.orders();
     let asked = args.zygote || args.keep_exec || args.keep_ids;
-    if asked || (!args.merge && orders.is_empty()) {
+    if let Some(group) = &args.group {
+        if let Err(error) = set_group(group) {
+            eprintln!("cohort: {}", no_groups(&error));
+            return ExitCode::from(EXIT_NO_COHORT);
+        }
+        if let Some(hint) = groups_off(Path::new("/")) {
+            eprintln!("cohort: {hint}");
+        }
+    }
+    if asked || (!args.merge && args.group.is_none() && orders.is_empty()) {
         // Both flags are always set: the exec below would drop a role that is not kept.
         let mut role = PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC;
         if args.keep_ids {
@@ -290,6 +325,46 @@ fn set_role(flags: libc::c_ulong) -> io::Result<()> {
     }
 }
 
+/// Chooses the group of the program that this process becomes; it is kept over fork and exec.
+fn set_group(group: &Group) -> io::Result<()> {
+    let zero: libc::c_ulong = 0;
+    // SAFETY: the kernel reads the name, which ends with 0, and nothing else of ours.
+    if unsafe { libc::prctl(PR_SET_COHORT, PR_COHORT_GROUP, group.0.as_ptr(), zero, zero) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn no_groups(error: &io::Error) -> String {
+    if error.raw_os_error() == Some(libc::EINVAL) {
+        "this kernel has no groups: it has no Cohort, or was built without CONFIG_COHORT_GROUPS; \
+         build one with `cohort lab build`"
+            .into()
+    } else {
+        format!("the kernel refused the group: {}", plain(error))
+    }
+}
+
+/// What to do for programs of a group to share at all, if that is switched off.
+fn groups_off(root: &Path) -> Option<&'static str> {
+    let of = |file: &str| {
+        let text = std::fs::read_to_string(root.join("sys/kernel/mm/cohort").join(file)).ok()?;
+        chosen(&text).map(String::from)
+    };
+    let off = |file: &str| of(file).as_deref() == Some("never");
+    if off("join") {
+        return Some(
+            "joining tables is switched off on this machine, so the program runs unshared; \
+             `echo group > /sys/kernel/mm/cohort/join` as root switches it on",
+        );
+    }
+    off("enabled").then_some(
+        "sharing is switched off on this machine, so the program runs unshared; \
+         `echo optin > /sys/kernel/mm/cohort/enabled` as root switches it on",
+    )
+}
+
 /// Turns merging on for this process; it is kept over fork and exec.
 fn set_merge() -> io::Result<()> {
     let (on, zero): (libc::c_ulong, libc::c_ulong) = (1, 0);
@@ -387,6 +462,34 @@ mod tests {
         assert!(missing.contains("cohort lab build"), "{missing}");
         let refused = no_cohort(&io::Error::from_raw_os_error(libc::EPERM));
         assert!(refused.contains("Operation not permitted"), "{refused}");
+    }
+
+    #[test]
+    fn a_group_has_a_name_that_the_kernel_takes() {
+        assert_eq!("web-1".parse(), Ok(Group(CString::from(c"web-1"))));
+        assert!("a".repeat(GROUP_NAME).parse::<Group>().is_ok());
+        for wrong in ["", "two words", "line\n", "gr\u{fc}n", &"a".repeat(GROUP_NAME + 1)] {
+            assert!(wrong.parse::<Group>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn switched_off_groups_are_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(groups_off(root.path()), None);
+        let dir = root.path().join("sys/kernel/mm/cohort");
+        std::fs::create_dir_all(&dir).unwrap();
+        for (join, enabled, told) in [
+            ("never [group] user\n", "always [optin] never\n", None),
+            ("[never] group user\n", "always [optin] never\n", Some("/join`")),
+            ("never [group] user\n", "always optin [never]\n", Some("/enabled`")),
+        ] {
+            std::fs::write(dir.join("join"), join).unwrap();
+            std::fs::write(dir.join("enabled"), enabled).unwrap();
+            let hint = groups_off(root.path());
+            assert_eq!(hint.is_some(), told.is_some(), "{join}{enabled}");
+            assert!(hint.unwrap_or_default().contains(told.unwrap_or_default()));
+        }
     }
 
     #[test]
