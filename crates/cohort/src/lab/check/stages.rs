@@ -128,6 +128,19 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "test", "--every-mode"],
         made_from: GUEST,
     },
+    // Every program of one user is in a group, as every fork shares in the mode `always`.
+    Stage {
+        name: "guest, all join",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "test", "--append", "cohort_join=user"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "guest, protected by entries",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "test", "--append", "cohort_protect=pte"],
+        made_from: GUEST,
+    },
     Stage {
         name: "guest, all cases",
         counts: Counts::Tally,
