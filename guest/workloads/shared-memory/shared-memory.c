@@ -3,13 +3,15 @@
  * Many processes on one large piece of shared memory, as a database's backends
  * on its buffers.
  *
- *   shared-memory [--zygote] [--size 16g] [--processes 500] [--buffers 16384]
- *                 [--accesses 1000] [--seed N]
+ *   shared-memory [--zygote | --group] [--size 16g] [--processes 500]
+ *                 [--buffers 16384] [--accesses 1000] [--seed N]
  *
  * The parent maps shared memory and forks, as PostgreSQL's postmaster does. There
  * are so many buffers of 8 KB in use, spread over all of it. Each process reads
  * and writes buffers; some are asked for far more often than others (the rank of
  * the next buffer is a uniform number squared, as of the inner pages of indices).
+ * With --group each process executes this program again and maps the memory itself, as
+ * a member of a group: as if it had another parent.
  * All of them stay until the last is done. Each checks that a buffer holds what
  * one of them wrote there.
  *
@@ -137,13 +139,61 @@ static void count_used(size_t processes, uint64_t seed)
 	metric("pages-used", nr * (BUFFER / PAGE), "pages");
 }
 
+/* The memory and the board of a process that was executed: descriptors of files. */
+static int memory_file = -1, board_file = -1;
+
+static struct board *map_all(void)
+{
+	struct board *board;
+
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory_file,
+		      0);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		     board_file, 0);
+	if (memory == MAP_FAILED || board == MAP_FAILED)
+		die_errno("mmap");
+	return board;
+}
+
+/* Be process @i, in a process that was forked or executed for it. */
+__attribute__((noreturn)) static void be(struct board *board, size_t i, uint64_t seed)
+{
+	struct line *line = &board->line[i];
+	uint64_t before = self_faults(), t0 = ticks();
+
+	access_all(board, seed + i * 0x9e3779b97f4a7c15ULL);
+	line->access = ticks() - t0;
+	line->faults = self_faults() - before;
+	line->done = 1;
+	while (!__atomic_load_n(&board->go, __ATOMIC_ACQUIRE))
+		pause();
+	bare_exit(0);
+}
+
+/* Become process @i by executing this program with the arguments @argv and its number. */
+static void execute(size_t i, int argc, char **argv)
+{
+	char number[16], *again[32];
+	int n = 0;
+
+	for (; n < argc && n < 28; n++)
+		again[n] = argv[n];
+	snprintf(number, sizeof(number), "%zu", i);
+	again[n++] = "--backend";
+	again[n++] = number;
+	again[n] = NULL;
+	execv("/proc/self/exe", again);
+	die_errno("/proc/self/exe");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = 88172645463325252ULL, faults = 0, file_faults;
 	size_t processes = 500;
 	int64_t tables;
 	struct board *board;
-	bool zygote = false;
+	bool zygote = false, group = false;
+	long backend = -1;
 	struct scratch *s;
 
 	for (int i = 1; i < argc; i++) {
@@ -151,6 +201,10 @@ int main(int argc, char **argv)
 
 		if (!strcmp(argv[i], "--zygote"))
 			zygote = true;
+		else if (!strcmp(argv[i], "--group"))
+			group = true;
+		else if (!strcmp(argv[i], "--backend") && more)
+			backend = strtol(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--size") && more)
 			size = parse_size(argv[++i]);
 		else if (!strcmp(argv[i], "--processes") && more)
@@ -169,16 +223,32 @@ int main(int argc, char **argv)
 		die("shared-memory: 1 to %d processes, buffers of 8 KB that fit, accesses, a seed",
 		    MAX_PROCESSES);
 
+	if (backend >= 0) {
+		/* The parent's descriptors, where it has put them. */
+		memory_file = 100;
+		board_file = 101;
+		be(map_all(), backend, seed);
+	}
 	fixed_layout(argv);
 	/* Before the memory, which is then mapped where it can be shared best. */
 	if (zygote)
 		become_zygote(0);
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory == MAP_FAILED || board == MAP_FAILED)
-		die_errno("mmap");
+	if (group) {
+		memory_file = dup2(memfd_create("memory", 0), 100);
+		board_file = dup2(memfd_create("board", 0), 101);
+		if (ftruncate(memory_file, size) || ftruncate(board_file, sizeof(*board)))
+			die_errno("memfd_create");
+		if (prctl(PR_SET_COHORT, PR_COHORT_GROUP, "shared-memory", 0, 0))
+			die_errno("PR_COHORT_GROUP");
+		board = map_all();
+	} else {
+		memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (memory == MAP_FAILED || board == MAP_FAILED)
+			die_errno("mmap");
+	}
 	s = scratch_map(sizeof(*s));
 	count_used(processes, seed);
 	take_processor();
@@ -191,18 +261,10 @@ int main(int argc, char **argv)
 		uint64_t t0 = ticks(), t1;
 		pid_t pid = bare_fork();
 
-		if (!pid) {
-			uint64_t before = self_faults();
-
-			t1 = ticks();
-			access_all(board, seed + i * 0x9e3779b97f4a7c15ULL);
-			line->access = ticks() - t1;
-			line->faults = self_faults() - before;
-			line->done = 1;
-			while (!__atomic_load_n(&board->go, __ATOMIC_ACQUIRE))
-				pause();
-			bare_exit(0);
-		}
+		if (!pid && group)
+			execute(i, argc, argv);
+		if (!pid)
+			be(board, i, seed);
 		t1 = ticks();
 		if (pid < 0)
 			die_errno("fork");
