@@ -31,7 +31,7 @@ static void test_prctl_flags(long arg)
 
 static void test_prctl_bad(long arg)
 {
-	static const unsigned long bad[] = { 2, 4, 6, 8, 9, 15, ~0UL, 1UL << 31 };
+	static const unsigned long bad[] = { 2, 4, 6, 9, 15, 16, ~0UL, 1UL << 31 };
 
 	need_cohort();
 	must(!set_flags(PR_COHORT_ZYGOTE, 0), "PR_SET_COHORT: %s", strerror(errno));
@@ -163,6 +163,11 @@ static void check_format(pid_t pid)
 		size_t len = i < ARRAY_SIZE(keys) ? strlen(keys[i]) : 0;
 		char *value, *end;
 
+		/* groups are an option of their own: see join_group.c */
+		if (!strncmp(line, "Group", 5) || !strncmp(line, "OpenTables:", 11)) {
+			i--;
+			continue;
+		}
 		must(len && !strncmp(line, keys[i], len) && line[len] == ':' &&
 		     line[len + 1] == '\t', "%s: line %zu is '%s'", path, i + 1, line);
 		value = line + len + 2;
