@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # One instance of a program, as a container would start it: it prints "ready" when its own first
-# code runs (servers: when they are ready to serve), and stays. See experiments/join.toml.
+# code runs, a server what it says when it is ready to serve, and stays. See experiments/join.toml.
 case $1 in
 bash)
 	exec bash -c 'echo ready; read -r line' ;;
@@ -17,9 +17,9 @@ apache2)
 	# Each has a network of its own, as the port is the same.
 	export APACHE_RUN_DIR=/tmp/apache.$$ APACHE_PID_FILE=/tmp/apache.$$/pid \
 		APACHE_LOCK_DIR=/tmp/apache.$$ APACHE_LOG_DIR=/tmp/apache.$$ \
-		APACHE_RUN_USER=root APACHE_RUN_GROUP=root
-	mkdir -p "$APACHE_RUN_DIR"
-	exec unshare -n apache2 -D BIG_SECURITY_HOLE -X -c 'ErrorLog /dev/stderr' ;;
+		APACHE_RUN_USER=www-data APACHE_RUN_GROUP=www-data
+	mkdir -m 777 "$APACHE_RUN_DIR"
+	exec unshare -n apache2 -X -c 'ErrorLog /dev/stderr' -c 'LogLevel mpm_prefork:notice' ;;
 node)
 	exec node -e 'console.log("ready"); process.stdin.resume()' ;;
 java)

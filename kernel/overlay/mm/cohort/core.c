@@ -85,12 +85,12 @@ void cohort_set_mode(enum cohort_mode mode)
 }
 
 /* Returns @nr, or 0 without memory. */
-unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into)
+unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into,
+				 gfp_t gfp)
 {
 	unsigned int i;
 
-	nr = kmem_cache_alloc_bulk(table_cache, GFP_KERNEL_ACCOUNT, nr,
-				   (void **)into);
+	nr = kmem_cache_alloc_bulk(table_cache, gfp, nr, (void **)into);
 	for (i = 0; i < nr; i++) {
 		memset(into[i], 0, sizeof(*into[i]));
 		INIT_LIST_HEAD(&into[i]->sharers);
@@ -98,11 +98,11 @@ unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into)
 	return nr;
 }
 
-struct cohort_table *cohort_table_alloc(void)
+struct cohort_table *cohort_table_alloc(gfp_t gfp)
 {
 	struct cohort_table *ct;
 
-	return cohort_tables_alloc(1, &ct) ? ct : NULL;
+	return cohort_tables_alloc(1, &ct, gfp) ? ct : NULL;
 }
 
 void cohort_table_free(struct cohort_table *ct)
@@ -510,8 +510,8 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		return false;
 	/*
 	 * munmap has left the PMD table before. Only advice comes here, when
-	 * a fork shared the table again meanwhile: it may be skipped, as the
-	 * pages are shared memory.
+	 * a fork or a fault shared a table again meanwhile: it may be skipped,
+	 * as the pages are shared memory.
 	 */
 	if (pmd_cohort_upper(*pmd))
 		return true;

@@ -12,9 +12,9 @@
  * mm/cohort/ids.c. A program that gains privileges, or that may not be dumped, is in
  * none.
  *
- * Labels with one name that were written in different cgroup namespaces name different
- * groups: a container that may label its own cgroups meets neither its runtime nor other
- * containers.
+ * One name in different cgroup namespaces names different groups: a container that may
+ * label its own cgroups, or whose programs call prctl(), meets neither its runtime nor
+ * other containers.
  */
 #define pr_fmt(fmt) "cohort: " fmt
 
@@ -144,13 +144,13 @@ struct cohort_label {
 	char name[COHORT_NAME];
 };
 
-/* A word of its own in a file of one line. */
+/* A word in a file of one line, which is none of those behind a name. */
 static bool good_name(const char *name)
 {
 	if (!*name || strlen(name) >= COHORT_NAME)
 		return false;
 	for (; *name; name++)
-		if (!isascii(*name) || !isgraph(*name))
+		if (!isascii(*name) || !isgraph(*name) || *name == '=')
 			return false;
 	return true;
 }
@@ -177,7 +177,8 @@ static int parse_word(struct cohort_label *label, const char *word)
 	return -EINVAL;
 }
 
-static int parse_label(struct cohort_label *label, char *text)
+static int parse_label(struct cohort_label *label, struct file *file,
+		       char *text)
 {
 	char *word = strsep(&text, " ");
 	int err = 0;
@@ -185,12 +186,13 @@ static int parse_label(struct cohort_label *label, char *text)
 	if (!good_name(word))
 		return -EINVAL;
 	strscpy(label->name, word, COHORT_NAME);
-	label->flags = COHORT_GROUP_CONGRUENT;
+	label->flags = COHORT_GROUP_LABEL | COHORT_GROUP_CONGRUENT;
 	while (!err && (word = strsep(&text, " ")))
 		err = *word ? parse_word(label, word) : 0;
 	/* Members of different users: that concerns all of them, not the cgroup's owner. */
 	if (!err && (label->flags & COHORT_GROUP_KEEP_IDS) &&
-	    !capable(CAP_SYS_ADMIN))
+	    !(capable(CAP_SYS_ADMIN) &&
+	      file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN)))
 		err = -EPERM;
 	return err;
 }
@@ -224,6 +226,12 @@ void cohort_label_free(struct mem_cgroup *memcg)
 	set_label(memcg, NULL);
 }
 
+/* The root of the caller's cgroup namespace. */
+static u64 own_scope(void)
+{
+	return cgroup_id(current->nsproxy->cgroup_ns->root_cset->dfl_cgrp);
+}
+
 static ssize_t label_write(struct kernfs_open_file *of, char *buf,
 			   size_t nbytes, loff_t off)
 {
@@ -231,6 +239,9 @@ static ssize_t label_write(struct kernfs_open_file *of, char *buf,
 	struct cohort_label *label;
 	int err;
 
+	/* The scope is the writer's: nobody may write through another's open file. */
+	if (of->file->f_cred != current_cred())
+		return -EPERM;
 	buf = strstrip(buf);
 	if (!*buf) {
 		set_label(memcg, NULL);
@@ -239,12 +250,12 @@ static ssize_t label_write(struct kernfs_open_file *of, char *buf,
 	label = kzalloc(sizeof(*label), GFP_KERNEL_ACCOUNT);
 	if (!label)
 		return -ENOMEM;
-	err = parse_label(label, buf);
+	err = parse_label(label, of->file, buf);
 	if (err) {
 		kfree(label);
 		return err;
 	}
-	label->scope = cgroup_id(current->nsproxy->cgroup_ns->root_cset->dfl_cgrp);
+	label->scope = own_scope();
 	cohort_activate();
 	set_label(memcg, label);
 	return nbytes;
@@ -302,12 +313,14 @@ void cohort_do_move(struct cgroup_taskset *tset)
 	struct mm_struct *mm;
 
 	cgroup_taskset_for_each(task, css, tset) {
+		if (task->flags & PF_KTHREAD)
+			continue;
 		task_lock(task);
 		mm = task->mm;
 		rcu_read_lock();
 		/* RCU keeps the group while the process may leave it. */
 		group = mm ? cohort_group(mm) : NULL;
-		if (group && group->key.scope &&
+		if (group && (group->key.flags & COHORT_GROUP_LABEL) &&
 		    !label_keeps(group, mem_cgroup_from_css(css))) {
 			WRITE_ONCE(mm->cohort.leaving, true);
 			set_notify_resume(task);
@@ -370,6 +383,7 @@ static bool find_key(struct mm_struct *mm, struct cohort_key *key,
 	bool found;
 
 	*memcg = NULL;
+	key->scope = own_scope();
 	if (mm->cohort.name[0]) {
 		memcpy(key->name, mm->cohort.name, COHORT_NAME);
 		return true;
@@ -417,6 +431,16 @@ void cohort_do_exec(struct mm_struct *mm)
 	mmap_write_lock(mm);
 	WRITE_ONCE(mm->cohort.group, group);
 	mmap_write_unlock(mm);
+	/* If it has moved since, cohort_do_move() has not seen the group, or sees it now. */
+	task_lock(current);
+	rcu_read_lock();
+	if ((key.flags & COHORT_GROUP_LABEL) &&
+	    !label_keeps(group, mem_cgroup_from_task(current))) {
+		WRITE_ONCE(mm->cohort.leaving, true);
+		set_notify_resume(current);
+	}
+	rcu_read_unlock();
+	task_unlock(current);
 }
 
 /* True if the members of a process's group may have different users. */
@@ -435,7 +459,9 @@ bool cohort_group_keeps_ids(struct mm_struct *mm)
 /* True if files of a process lie in 2 MB as in other processes of its group. */
 bool cohort_places(struct mm_struct *mm)
 {
-	return mm->cohort.group->key.flags & COHORT_GROUP_CONGRUENT;
+	/* Small address spaces have no random bits to spare, nor have large tables. */
+	return mm->cohort.group->key.flags & COHORT_GROUP_CONGRUENT &&
+	       TASK_SIZE > SZ_4G && PMD_SIZE == SZ_2M;
 }
 
 /**
@@ -461,7 +487,7 @@ unsigned long cohort_do_place(struct file *file, unsigned long len,
 	    file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 	    !shmem_file(file))
 		return 0;
-	place = mm_get_unmapped_area(mm, file, 0, len + PMD_SIZE, pgoff, 0);
+	place = mm_get_unmapped_area(mm, file, 0, len + PMD_SIZE, pgoff, flags);
 	if (IS_ERR_VALUE(place))
 		return 0;
 	return place + ((off - place) & (PMD_SIZE - 1));

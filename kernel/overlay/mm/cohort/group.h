@@ -16,12 +16,13 @@ struct user_namespace;
 /* What a label says of its group. */
 #define COHORT_GROUP_KEEP_IDS	BIT(0)	/* members may have different users */
 #define COHORT_GROUP_CONGRUENT	BIT(1)	/* files lie alike in 2 MB */
+#define COHORT_GROUP_LABEL	BIT(2)	/* a cgroup's label names it, not prctl() */
 
 /**
  * struct cohort_key - what distinguishes a group from others
  * @name: as in the label; empty if all processes of a user are a group
- * @scope: the root of the cgroup namespace in which the label was written, 0 if prctl()
- *	   has chosen the group
+ * @scope: the root of the cgroup namespace in which the label was written, or in which
+ *	   the program was executed
  * @flags: COHORT_GROUP_*
  * @ns: the user namespace of its members
  * @uid: their user, invalid if they may have different ones
@@ -53,6 +54,10 @@ struct cohort_group {
 	struct hlist_node node;
 	struct rcu_head rcu;
 };
+
+/* To join is optional: it is worth no reclaim without end, and nobody is killed for it. */
+#define GFP_COHORT_JOIN							\
+	(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
 /* A table with more pieces has mostly private memory beside them. */
 #define COHORT_PIECES	4
@@ -120,7 +125,9 @@ bool cohort_may_join(struct mm_struct *mm);
 struct cohort_open *cohort_open_alloc(struct cohort_group *group);
 void cohort_open_free(struct cohort_open *open);
 bool cohort_describe(struct cohort_open *open, struct mm_struct *mm,
-		     unsigned long base, bool (*joins)(struct vm_area_struct *));
+		     unsigned long base,
+		     bool (*joins)(struct vm_area_struct *vma));
+bool cohort_has_open(const struct cohort_open *like);
 struct cohort_table *cohort_find_open(const struct cohort_open *like);
 void cohort_publish_open(struct cohort_table *ct, struct cohort_open *open);
 

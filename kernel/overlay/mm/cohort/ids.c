@@ -2,9 +2,9 @@
 /*
  * Shared page tables: a process changes its user or its namespaces.
  *
- * A process joins tables only at fork, those of its parent. So it can share with a
- * process of another user, or in another namespace, only if one of them changes
- * these. It unshares all its tables then.
+ * A process gets the tables of its parent at fork, and joins those of its group, whose
+ * members have one user. So it can share with a process of another user, or in another
+ * namespace, only if one of them changes these. It unshares all its tables then.
  *
  * Calls that change them cannot fail at that point, and hold locks. So they mark the
  * process, and the calling thread leaves before it executes another instruction in

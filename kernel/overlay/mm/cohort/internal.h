@@ -121,7 +121,7 @@ struct cohort_run {
  * @swap: the same for swap entries and @mm->cohort.swap
  * @borrowed: the same for page-table pages and @mm->cohort.borrowed
  *
- * Made by fork, as a run is, and lives as long as its address space.
+ * Made as a run is, and lives as long as its address space.
  */
 struct cohort_upper_sharer {
 	struct cohort_sharer sharer;
@@ -161,7 +161,7 @@ struct cohort_uses {
 	struct cohort_records __rcu *runs;
 	struct cohort_records __rcu *uppers;
 	unsigned int forced;
-	struct mutex lock;
+	struct mutex lock;	/* see above */
 };
 
 /**
@@ -214,16 +214,17 @@ void cohort_activate(void);
 u64 cohort_new_id(void);
 
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);
-struct cohort_table *cohort_table_alloc(void);
-unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into);
+struct cohort_table *cohort_table_alloc(gfp_t gfp);
+unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into,
+				 gfp_t gfp);
 void cohort_table_free(struct cohort_table *ct);
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
-				   unsigned int *place);
+				   unsigned int *place, gfp_t gfp);
 struct cohort_run *cohort_run_make_shared(struct mm_struct *mm,
-					  unsigned long addr);
+					  unsigned long addr, gfp_t gfp);
 struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
-					      unsigned long addr);
-struct cohort_uses *cohort_uses_make(struct mm_struct *mm);
+					      unsigned long addr, gfp_t gfp);
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm, gfp_t gfp);
 bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm);
 void *cohort_next_record(struct cohort_records __rcu *const *where,
 			 unsigned long *index);

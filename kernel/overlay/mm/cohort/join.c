@@ -34,7 +34,6 @@
 #include <linux/pgalloc.h>
 #include <linux/rculist.h>
 #include <linux/region_order.h>
-#include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
@@ -174,7 +173,8 @@ static bool has_huge_page(const struct cohort_open *open)
  * Return: false if such a table is not to be joined.
  */
 bool cohort_describe(struct cohort_open *open, struct mm_struct *mm,
-		     unsigned long base, bool (*joins)(struct vm_area_struct *))
+		     unsigned long base,
+		     bool (*joins)(struct vm_area_struct *vma))
 {
 	unsigned long size = open->upper ? PUD_SIZE : PMD_SIZE;
 	VMA_ITERATOR(vmi, mm, base);
@@ -269,7 +269,7 @@ struct cohort_table *cohort_find_open(const struct cohort_open *like)
 }
 
 /* True if there is such a table, at this moment. */
-static bool has_open(const struct cohort_open *like)
+bool cohort_has_open(const struct cohort_open *like)
 {
 	bool found;
 
@@ -330,7 +330,8 @@ void cohort_publish_open(struct cohort_table *ct, struct cohort_open *open)
 {
 	open->ct = ct;
 	ct->open = open;
-	count_vm_event(COHORT_PTP_OPENED);
+	if (!open->upper)
+		count_vm_event(COHORT_PTP_OPENED);
 	spin_lock(&open_tables[open->hash].lock);
 	hlist_add_head_rcu(&open->node, &open_tables[open->hash].head);
 	spin_unlock(&open_tables[open->hash].lock);
@@ -347,7 +348,8 @@ void __cohort_withdraw(struct cohort_table *ct)
 	spin_lock(&open_tables[open->hash].lock);
 	hlist_del_rcu(&open->node);
 	spin_unlock(&open_tables[open->hash].lock);
-	count_vm_event(COHORT_PTP_WITHDRAWN);
+	if (!open->upper)
+		count_vm_event(COHORT_PTP_WITHDRAWN);
 	kfree_rcu(open, rcu);
 }
 
@@ -476,8 +478,7 @@ bool cohort_may_join(struct mm_struct *mm)
 {
 	return READ_ONCE(cohort_mode) != COHORT_NEVER &&
 	       READ_ONCE(cohort_join) != COHORT_JOIN_NEVER &&
-	       !mm_has_notifiers(mm) && !READ_ONCE(mm->cohort.leaving) &&
-	       get_dumpable(mm) == SUID_DUMP_USER;
+	       !mm_has_notifiers(mm) && !READ_ONCE(mm->cohort.leaving);
 }
 
 /* True if a fault may bring a huge page for the whole range, which a table keeps out. */
@@ -508,7 +509,7 @@ struct cohort_open *cohort_open_alloc(struct cohort_group *group)
 {
 	struct cohort_open *open;
 
-	open = kmem_cache_zalloc(open_cache, GFP_KERNEL_ACCOUNT);
+	open = kmem_cache_zalloc(open_cache, GFP_COHORT_JOIN);
 	if (open)
 		open->group = group;
 	return open;
@@ -524,8 +525,9 @@ void cohort_open_free(struct cohort_open *open)
 static bool prepare(struct attach *a)
 {
 	a->open = cohort_open_alloc(a->like.group);
-	a->ct = a->open ? cohort_table_alloc() : NULL;
-	a->table = a->ct ? pte_alloc_one(a->mm) : NULL;
+	a->ct = a->open ? cohort_table_alloc(GFP_COHORT_JOIN) : NULL;
+	a->table = a->ct ? __pte_alloc_one(a->mm, GFP_PGTABLE_USER |
+					   __GFP_NORETRY | __GFP_NOWARN) : NULL;
 	if (!a->table)
 		return false;
 	*a->open = a->like;
@@ -543,10 +545,10 @@ static bool attach(struct attach *a)
 	if (!cohort_describe(&a->like, a->mm, a->addr, cohort_region_joins) ||
 	    !worth_it(&a->like, &a->cow))
 		return false;
-	a->run = cohort_run_make_shared(a->mm, a->addr);
+	a->run = cohort_run_make_shared(a->mm, a->addr, GFP_COHORT_JOIN);
 	if (!a->run)
 		return false;
-	if (has_open(&a->like) && try_join(a))
+	if (cohort_has_open(&a->like) && try_join(a))
 		return true;
 	if (prepare(a)) {
 		open_own(a);

@@ -146,14 +146,16 @@ static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 	unsigned int want = 0, most = slow ? 1 : ARRAY_SIZE(s->pool), i;
 	struct cohort_run *last = s->src;
 
-	s->src = cohort_run_make(s->cf->oldmm, addr, &s->src_place);
+	s->src = cohort_run_make(s->cf->oldmm, addr, &s->src_place,
+				 GFP_KERNEL_ACCOUNT);
 	if (!s->src)
 		return -ENOMEM;
 	if (s->src != last)
 		s->sampled = 0;
 	if (!cohort_uses_like(s->cf->mm, s->cf->oldmm))
 		return -ENOMEM;
-	s->dst = cohort_run_make(s->cf->mm, addr, &s->dst_place);
+	s->dst = cohort_run_make(s->cf->mm, addr, &s->dst_place,
+				 GFP_KERNEL_ACCOUNT);
 	if (!s->dst)
 		return -ENOMEM;
 	if (s->pooled || pmd_cohort(pmdp_get_lockless(pmd)))
@@ -167,7 +169,7 @@ static int prepare(struct share *s, pmd_t *pmd, unsigned long addr,
 	/* The first has gone meanwhile: share_run() finds that out. */
 	if (!want)
 		return 0;
-	s->pooled = cohort_tables_alloc(want, s->pool);
+	s->pooled = cohort_tables_alloc(want, s->pool, GFP_KERNEL_ACCOUNT);
 	return s->pooled ? 0 : -ENOMEM;
 }
 

@@ -266,9 +266,9 @@ static bool has_other_entries(struct mm_struct *mm, unsigned long base,
 }
 
 /* A record of a PMD table, with its account; NULL without memory. */
-static struct cohort_table *upper_alloc(unsigned long base)
+static struct cohort_table *upper_alloc(unsigned long base, gfp_t gfp)
 {
-	struct cohort_table *upper = cohort_table_alloc();
+	struct cohort_table *upper = cohort_table_alloc(gfp);
 
 	/* The account last: putting it would take a lock of mmap_lock's class. */
 	if (upper)
@@ -303,8 +303,8 @@ static struct cohort_table *share_first(struct mm_struct *mm, unsigned long base
 	if (has_other_entries(mm, base, pmd))
 		return NULL;
 
-	us = cohort_upper_make(mm, base);
-	upper = us ? upper_alloc(base) : NULL;
+	us = cohort_upper_make(mm, base, GFP_KERNEL_ACCOUNT);
+	upper = us ? upper_alloc(base, GFP_KERNEL_ACCOUNT) : NULL;
 	if (!upper)
 		return ERR_PTR(-ENOMEM);
 	us->pud = pud;
@@ -356,8 +356,8 @@ int cohort_share_upper(struct cohort_fork *cf, unsigned long addr)
 		return PTR_ERR_OR_ZERO(upper);
 
 	dst = alloc_pud(mm, base);
-	us = dst && cohort_uses_like(mm, oldmm) ? cohort_upper_make(mm, base) :
-						  NULL;
+	us = dst && cohort_uses_like(mm, oldmm) ?
+	     cohort_upper_make(mm, base, GFP_KERNEL_ACCOUNT) : NULL;
 	if (!us)
 		return -ENOMEM;
 	us->pud = dst;
@@ -589,14 +589,14 @@ static void attach(struct attach *a)
 	struct cohort_table *upper;
 	struct cohort_files files;
 	/* If it cannot be joined now, open another. */
-	bool join = cohort_lock_files(a->open, &files);
+	bool may_join = cohort_lock_files(a->open, &files);
 
 	spin_lock(&mm->page_table_lock);
 	if (!pud_none(*a->pud))
 		goto unlock;
 	a->us->pud = a->pud;
 	rcu_read_lock();
-	upper = join ? cohort_find_open(a->open) : NULL;
+	upper = may_join ? cohort_find_open(a->open) : NULL;
 	if (upper) {
 		if (a->us->addr != upper->addr)
 			upper->spread = true;
@@ -607,21 +607,26 @@ static void attach(struct attach *a)
 		smp_mb();
 		pud_populate(mm, a->pud, (pmd_t *)ptdesc_address(upper->pt));
 		count_vm_event(COHORT_PMD_JOINED);
-	} else {
+	} else if (a->upper) {
 		open_own(a);
 	}
 	rcu_read_unlock();
 unlock:
 	spin_unlock(&mm->page_table_lock);
-	if (join)
+	if (may_join)
 		cohort_unlock_files(&files);
 }
 
 static int prepare(struct attach *a, struct mm_struct *mm, unsigned long base)
 {
-	a->us = cohort_upper_make(mm, base);
-	a->table = a->us ? pmd_alloc_one(mm, base) : NULL;
-	a->upper = a->table ? upper_alloc(base) : NULL;
+	a->us = cohort_upper_make(mm, base, GFP_COHORT_JOIN);
+	if (!a->us)
+		return -ENOMEM;
+	/* To join one takes no table; if it has gone meanwhile, none is opened. */
+	if (cohort_has_open(a->open))
+		return 0;
+	a->table = pmd_alloc_one(mm, base);
+	a->upper = a->table ? upper_alloc(base, GFP_COHORT_JOIN) : NULL;
 	return a->upper ? 0 : -ENOMEM;
 }
 
@@ -657,7 +662,7 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	if (!group)
 		goto unlock;
 	memcg = set_active_memcg(group->memcg);
-	uses = cohort_uses_make(mm);
+	uses = cohort_uses_make(mm, GFP_COHORT_JOIN);
 	a.open = uses ? cohort_open_alloc(group) : NULL;
 	if (!a.open)
 		goto uncharge;

@@ -97,13 +97,13 @@ struct cohort_sharer *cohort_find_sharer(struct mm_struct *mm,
 }
 
 /* What a process uses, made if there is nothing yet; NULL without memory. */
-struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
+struct cohort_uses *cohort_uses_make(struct mm_struct *mm, gfp_t gfp)
 {
 	struct cohort_uses *uses = READ_ONCE(mm->cohort.uses), *old;
 
 	if (uses)
 		return uses;
-	uses = kzalloc(sizeof(*uses), GFP_KERNEL_ACCOUNT);
+	uses = kzalloc(sizeof(*uses), gfp);
 	if (!uses)
 		return NULL;
 	mutex_init(&uses->lock);
@@ -115,11 +115,11 @@ struct cohort_uses *cohort_uses_make(struct mm_struct *mm)
 	return old;
 }
 
-static struct cohort_records *records_alloc(unsigned int room)
+static struct cohort_records *records_alloc(unsigned int room, gfp_t gfp)
 {
 	struct cohort_records *records;
 
-	records = kvmalloc(struct_size(records, at, room), GFP_KERNEL_ACCOUNT);
+	records = kvmalloc(struct_size(records, at, room), gfp);
 	if (records) {
 		records->room = room;
 		records->nr = 0;
@@ -128,10 +128,11 @@ static struct cohort_records *records_alloc(unsigned int room)
 }
 
 /* A larger array, with the records of @old and room for one more at @i. */
-static struct cohort_records *grow(struct cohort_records *old, unsigned int i)
+static struct cohort_records *grow(struct cohort_records *old, unsigned int i,
+				   gfp_t gfp)
 {
 	unsigned int nr = old ? old->nr : 0;
-	struct cohort_records *records = records_alloc(max(2 * nr, 8U));
+	struct cohort_records *records = records_alloc(max(2 * nr, 8U), gfp);
 
 	if (!records)
 		return NULL;
@@ -149,7 +150,7 @@ static struct cohort_records *grow(struct cohort_records *old, unsigned int i)
  * @place says where to look first, and is set to where the next one would be.
  */
 static void *make(struct cohort_records __rcu **where, unsigned long index,
-		  unsigned int *place, struct kmem_cache *cache)
+		  unsigned int *place, struct kmem_cache *cache, gfp_t gfp)
 {
 	struct cohort_records *old = records_of(where), *records = old;
 	void *record;
@@ -166,10 +167,10 @@ static void *make(struct cohort_records __rcu **where, unsigned long index,
 		return old->at[i].record;
 	/* Readers may be in the array: only its end may grow. */
 	if (!old || i < old->nr || old->nr == old->room)
-		records = grow(old, i);
+		records = grow(old, i, gfp);
 	if (!records)
 		return NULL;
-	record = kmem_cache_alloc(cache, GFP_KERNEL_ACCOUNT);
+	record = kmem_cache_alloc(cache, gfp);
 	if (!record) {
 		if (records != old)
 			kvfree(records);
@@ -193,17 +194,18 @@ static void *make(struct cohort_records __rcu **where, unsigned long index,
  *	its records
  * @addr: an address in the range
  * @place: where to look first, 0 or as the last call has set it
+ * @gfp: how to allocate
  *
  * Return: the record, made if there is none yet, or NULL without memory.
  */
 struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
-				   unsigned int *place)
+				   unsigned int *place, gfp_t gfp)
 {
-	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_uses *uses = cohort_uses_make(mm, gfp);
 	struct cohort_run *run;
 
 	run = uses ? make(&uses->runs, addr >> COHORT_RUN_SHIFT, place,
-			  run_cache) : NULL;
+			  run_cache, gfp) : NULL;
 	if (run) {
 		run->mm = mm;
 		run->base = addr & -(1UL << COHORT_RUN_SHIFT);
@@ -213,30 +215,30 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 
 /* As cohort_run_make(), for a caller that holds the mmap_lock for reading only. */
 struct cohort_run *cohort_run_make_shared(struct mm_struct *mm,
-					  unsigned long addr)
+					  unsigned long addr, gfp_t gfp)
 {
-	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_uses *uses = cohort_uses_make(mm, gfp);
 	struct cohort_run *run;
 	unsigned int place = 0;
 
 	if (!uses)
 		return NULL;
 	mutex_lock(&uses->lock);
-	run = cohort_run_make(mm, addr, &place);
+	run = cohort_run_make(mm, addr, &place, gfp);
 	mutex_unlock(&uses->lock);
 	return run;
 }
 
 /* As cohort_run_make(), for a process's use of the PMD table of a gigabyte. */
 struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
-					      unsigned long addr)
+					      unsigned long addr, gfp_t gfp)
 {
-	struct cohort_uses *uses = cohort_uses_make(mm);
+	struct cohort_uses *uses = cohort_uses_make(mm, gfp);
 	struct cohort_upper_sharer *us;
 	unsigned int place = 0;
 
 	us = uses ? make(&uses->uppers, addr >> PUD_SHIFT, &place,
-			 upper_cache) : NULL;
+			 upper_cache, gfp) : NULL;
 	if (us) {
 		us->mm = mm;
 		us->addr = addr & PUD_MASK;
@@ -251,7 +253,7 @@ static bool reserve(struct cohort_records __rcu **where,
 
 	if (!old)
 		return true;
-	records = records_alloc(old->nr);
+	records = records_alloc(old->nr, GFP_KERNEL_ACCOUNT);
 	rcu_assign_pointer(*where, records);
 	return records;
 }
@@ -269,7 +271,7 @@ bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm)
 
 	if (mm->cohort.uses)
 		return true;
-	uses = cohort_uses_make(mm);
+	uses = cohort_uses_make(mm, GFP_KERNEL_ACCOUNT);
 	return uses && reserve(&uses->runs, &oldmm->cohort.uses->runs) &&
 	       reserve(&uses->uppers, &oldmm->cohort.uses->uppers);
 }
