@@ -8,6 +8,13 @@ void need_cohort(void)
 		skip("this kernel has no Cohort");
 }
 
+bool all_join(void)
+{
+	char buf[64];
+
+	return read_text(COHORT_SYSFS "join", buf, sizeof(buf)) > 0 && strstr(buf, "[user]");
+}
+
 long get_flags(long unused, long unused2)
 {
 	int ret = prctl(PR_GET_COHORT, 0, 0, 0, 0);
