@@ -13,13 +13,6 @@ print("ready", flush=True)
 input()' ;;
 redis)
 	exec redis-server --port 0 --unixsocket /tmp/redis.$$ --save '' ;;
-apache2)
-	# Each has a network of its own, as the port is the same.
-	export APACHE_RUN_DIR=/tmp/apache.$$ APACHE_PID_FILE=/tmp/apache.$$/pid \
-		APACHE_LOCK_DIR=/tmp/apache.$$ APACHE_LOG_DIR=/tmp/apache.$$ \
-		APACHE_RUN_USER=www-data APACHE_RUN_GROUP=www-data
-	mkdir -m 777 "$APACHE_RUN_DIR"
-	exec unshare -n apache2 -X -c 'ErrorLog /dev/stderr' -c 'LogLevel mpm_prefork:notice' ;;
 node)
 	exec node -e 'console.log("ready"); process.stdin.resume()' ;;
 java)
