@@ -468,7 +468,13 @@ mod tests {
     fn a_group_has_a_name_that_the_kernel_takes() {
         assert_eq!("web-1".parse(), Ok(Group(CString::from(c"web-1"))));
         assert!("a".repeat(GROUP_NAME).parse::<Group>().is_ok());
-        for wrong in ["", "two words", "line\n", "gr\u{fc}n", &"a".repeat(GROUP_NAME + 1)] {
+        for wrong in [
+            "",
+            "two words",
+            "line\n",
+            "gr\u{fc}n",
+            &"a".repeat(GROUP_NAME + 1),
+        ] {
             assert!(wrong.parse::<Group>().is_err(), "{wrong:?}");
         }
     }
@@ -481,8 +487,16 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         for (join, enabled, told) in [
             ("never [group] user\n", "always [optin] never\n", None),
-            ("[never] group user\n", "always [optin] never\n", Some("/join`")),
-            ("never [group] user\n", "always optin [never]\n", Some("/enabled`")),
+            (
+                "[never] group user\n",
+                "always [optin] never\n",
+                Some("/join`"),
+            ),
+            (
+                "never [group] user\n",
+                "always optin [never]\n",
+                Some("/enabled`"),
+            ),
         ] {
             std::fs::write(dir.join("join"), join).unwrap();
             std::fs::write(dir.join("enabled"), enabled).unwrap();
