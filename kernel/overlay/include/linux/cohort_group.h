@@ -100,8 +100,8 @@ static inline void cohort_exec(struct mm_struct *mm, bool secure)
  * @vmf: the fault, in a range that has no table; either the mmap_lock or the region's
  *	 lock is held
  *
- * Return: 0 to go on as in stock; VM_FAULT_FALLBACK if there is a table now, so the
- * entries must be read again; VM_FAULT_RETRY; VM_FAULT_OOM.
+ * Return: 0 to go on as in stock, also without memory; VM_FAULT_FALLBACK if there is a
+ * table now, so the entries must be read again; VM_FAULT_RETRY.
  */
 static inline vm_fault_t cohort_attach(struct mm_struct *mm,
 				       struct vm_fault *vmf)

@@ -222,6 +222,7 @@ static void test_prctl_bad(long arg)
 	longest[32] = 0;
 	must(name_group((long)longest, 0) == -EINVAL, "32 letters");
 	must(name_group((long)"two words", 0) == -EINVAL, "two words");
+	must(name_group((long)"aslr=process", 0) == -EINVAL, "a word of a label");
 	must(name_group((long)"line\n", 0) == -EINVAL, "a line");
 	must(name_group(0, 0) == -EFAULT, "no name");
 	must(!name_group((long)"", 0), "the empty name");
@@ -252,6 +253,7 @@ static void test_label_bad(long arg)
 	need_groups();
 	label(groups[0], "web");
 	must(try_label((long)"web nonsense", 0) == -EINVAL, "a word that there is not");
+	must(try_label((long)"aslr=process", 0) == -EINVAL, "no name");
 	must(try_label((long)"aname-of-thirty-two-letters-12345", 0) == -EINVAL, "a long name");
 	must(!try_label((long)"  shop  keep-ids  aslr=process\n", 0), "spaces");
 	snprintf(path, sizeof(path), "%s/memory.cohort", groups[0]);
