@@ -325,6 +325,17 @@ static void test_change(long arg)
 	}
 }
 
+/* the only user takes its table back by writing: nobody may join it after that */
+static void test_only_user(long arg)
+{
+	start_prot(2, arg);
+	spawn_all(2);
+	map_and_read(1);
+	ask(1, do_change, 1, WRITE_PAGE);
+	map_and_read(2);
+	check_changed(1, WRITE_PAGE);
+}
+
 static void test_write_shared(long arg)
 {
 	char *text = aligned_alloc(page_size, page_size);
@@ -762,6 +773,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(2) },
 	{ "one writes private memory of a disk", test_change, CHANGE(WRITE_PAGE, DISK | APART),
 	  .guards = INVARIANT(2) },
+	{ "the only user writes private memory", test_only_user, JOIN(WRITABLE, APART),
+	  .guards = INVARIANT(6) | INVARIANT(12) },
 	{ "one unmaps a part", test_change, CHANGE(UNMAP_PART, APART), .guards = INVARIANT(1) },
 	{ "one unmaps all", test_change, CHANGE(UNMAP_ALL, APART), .guards = INVARIANT(5) },
 	{ "one maps memory over a part", test_change, CHANGE(MAP_OVER, APART),
