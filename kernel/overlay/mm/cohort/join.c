@@ -354,7 +354,7 @@ void __cohort_withdraw(struct cohort_table *ct)
 }
 
 /**
- * struct attach - what a fault brings to the table that it joins or opens
+ * struct joiner - what a fault brings to the table that it joins or opens
  * @mm: the process
  * @pmd: its empty entry
  * @addr: the first address of the range
@@ -365,7 +365,7 @@ void __cohort_withdraw(struct cohort_table *ct)
  * @table: that table; NULL if used
  * @cow: private memory is in the range
  */
-struct attach {
+struct joiner {
 	struct mm_struct *mm;
 	pmd_t *pmd;
 	unsigned long addr;
@@ -378,13 +378,13 @@ struct attach {
 };
 
 /* The process's place for the table. */
-static struct cohort_sharer *place(struct attach *a)
+static struct cohort_sharer *place(struct joiner *a)
 {
 	return &a->run->sharers[cohort_run_index(a->addr)];
 }
 
 /* List the process as a user and let its entry point to the table: both are locked. */
-static void __use(struct attach *a, struct cohort_table *ct, pmd_t entry)
+static void __use(struct joiner *a, struct cohort_table *ct, pmd_t entry)
 {
 	unsigned int i = cohort_run_index(a->addr);
 	struct cohort_run *run = a->run;
@@ -400,7 +400,7 @@ static void __use(struct attach *a, struct cohort_table *ct, pmd_t entry)
  * Join a table that is there. Returns false if there is none, or if it cannot be joined
  * now; true if the entry is not empty any more.
  */
-static bool try_join(struct attach *a)
+static bool try_join(struct joiner *a)
 {
 	struct cohort_mm *cohort = &a->mm->cohort;
 	struct cohort_table *ct = NULL;
@@ -434,7 +434,7 @@ static bool try_join(struct attach *a)
 }
 
 /* The process brings a table of its own that others may join, if its entry is empty. */
-static void open_own(struct attach *a)
+static void open_table(struct joiner *a)
 {
 	struct ptdesc *pt = page_ptdesc(a->table);
 	struct cohort_open *open = a->open;
@@ -521,8 +521,8 @@ void cohort_open_free(struct cohort_open *open)
 		kmem_cache_free(open_cache, open);
 }
 
-/* Allocate what open_own() needs. */
-static bool prepare(struct attach *a)
+/* Allocate what open_table() needs. */
+static bool prepare_join(struct joiner *a)
 {
 	a->open = cohort_open_alloc(a->like.group);
 	a->ct = a->open ? cohort_table_alloc(GFP_COHORT_JOIN) : NULL;
@@ -538,7 +538,7 @@ static bool prepare(struct attach *a)
  * Join or open a table. The mmap_lock is held. False if there is none to be had, also for
  * lack of memory: then stock's code goes on, and fails if it must.
  */
-static bool attach(struct attach *a)
+static bool join_or_open(struct joiner *a)
 {
 	bool done = false;
 
@@ -550,8 +550,8 @@ static bool attach(struct attach *a)
 		return false;
 	if (cohort_has_open(&a->like) && try_join(a))
 		return true;
-	if (prepare(a)) {
-		open_own(a);
+	if (prepare_join(a)) {
+		open_table(a);
 		done = true;
 	}
 	if (a->table)
@@ -570,7 +570,7 @@ static bool attach(struct attach *a)
 vm_fault_t cohort_do_attach(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	struct attach a = {
+	struct joiner a = {
 		.mm = vma->vm_mm,
 		.pmd = vmf->pmd,
 		.addr = vmf->address & PMD_MASK,
@@ -591,7 +591,7 @@ vm_fault_t cohort_do_attach(struct vm_fault *vmf)
 	if (a.like.group) {
 		/* A table that outlives its maker must not hold the maker's cgroup. */
 		memcg = set_active_memcg(a.like.group->memcg);
-		if (attach(&a))
+		if (join_or_open(&a))
 			ret = VM_FAULT_FALLBACK;
 		set_active_memcg(memcg);
 	}

@@ -535,7 +535,7 @@ static bool region_joins(struct vm_area_struct *vma)
 	       !vma->anon_vma && !may_be_huge(vma);
 }
 
-static bool worth_it(const struct cohort_open *open)
+static bool worth_sharing(const struct cohort_open *open)
 {
 	unsigned long pages = 0;
 	unsigned int i;
@@ -546,14 +546,14 @@ static bool worth_it(const struct cohort_open *open)
 }
 
 /**
- * struct attach - what a fault brings to the PMD table that it joins or opens
+ * struct upper_joiner - what a fault brings to the PMD table that it joins or opens
  * @us: the process's record for the gigabyte
  * @pud: its empty entry
  * @open: what it has there
  * @upper: the record of the table that it opens
  * @table: that table; NULL if used
  */
-struct attach {
+struct upper_joiner {
 	struct cohort_upper_sharer *us;
 	pud_t *pud;
 	struct cohort_open *open;
@@ -562,7 +562,7 @@ struct attach {
 };
 
 /* The process brings a table of its own that others may join. Its entry is locked. */
-static void open_own(struct attach *a)
+static void open_upper(struct upper_joiner *a)
 {
 	struct cohort_table *upper = a->upper;
 	struct ptdesc *pt = virt_to_ptdesc(a->table);
@@ -583,7 +583,7 @@ static void open_own(struct attach *a)
 }
 
 /* Join a table or open one, in an entry that must still be empty. */
-static void attach(struct attach *a)
+static void join_or_open_upper(struct upper_joiner *a)
 {
 	struct mm_struct *mm = a->us->mm;
 	struct cohort_table *upper;
@@ -608,7 +608,7 @@ static void attach(struct attach *a)
 		pud_populate(mm, a->pud, (pmd_t *)ptdesc_address(upper->pt));
 		count_vm_event(COHORT_PMD_JOINED);
 	} else if (a->upper) {
-		open_own(a);
+		open_upper(a);
 	}
 	rcu_read_unlock();
 unlock:
@@ -617,7 +617,8 @@ unlock:
 		cohort_unlock_files(&files);
 }
 
-static int prepare(struct attach *a, struct mm_struct *mm, unsigned long base)
+static int prepare_upper(struct upper_joiner *a, struct mm_struct *mm,
+			 unsigned long base)
 {
 	a->us = cohort_upper_make(mm, base, GFP_COHORT_JOIN);
 	if (!a->us)
@@ -645,7 +646,7 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	struct mm_struct *mm = vma->vm_mm, *unused = NULL;
 	unsigned long base = vmf->address & PUD_MASK;
 	bool locked = vmf->flags & FAULT_FLAG_VMA_LOCK;
-	struct attach a = { .pud = vmf->pud };
+	struct upper_joiner a = { .pud = vmf->pud };
 	struct cohort_group *group;
 	struct cohort_uses *uses;
 	struct mem_cgroup *memcg;
@@ -671,8 +672,8 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	/* Without memory there is no table to join, and stock's code fails if it must. */
 	if (mm->cohort.nr_upper < COHORT_UPPER_MAX &&
 	    cohort_describe(a.open, mm, base, region_joins) &&
-	    worth_it(a.open) && !prepare(&a, mm, base)) {
-		attach(&a);
+	    worth_sharing(a.open) && !prepare_upper(&a, mm, base)) {
+		join_or_open_upper(&a);
 		if (a.us->sharer.table)
 			see_account(a.us);
 	}
