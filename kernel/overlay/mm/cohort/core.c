@@ -137,7 +137,8 @@ void cohort_mm_init(struct mm_struct *mm)
 		mm->cohort.flags = old->cohort.flags;
 	}
 #ifdef CONFIG_COHORT_GROUPS
-	if (old)
+	/* A child's is a copy already. Nobody chooses one without cohort_activate(). */
+	if (cohort_active() && old && unlikely(old->cohort.name[0]))
 		memcpy(mm->cohort.name, old->cohort.name, COHORT_NAME);
 #endif
 }
