@@ -15,6 +15,7 @@
 
 struct cgroup_taskset;
 struct mem_cgroup;
+struct task_struct;
 
 /* A smaller piece of a file is not placed as in other processes of the group. */
 #define COHORT_PLACE_MIN	SZ_1M
@@ -26,6 +27,7 @@ unsigned long cohort_do_place(struct file *file, unsigned long len,
 			      unsigned long pgoff, unsigned long flags);
 void cohort_label_free(struct mem_cgroup *memcg);
 void cohort_do_move(struct cgroup_taskset *tset);
+void cohort_do_born(struct task_struct *child);
 long cohort_prctl_group(const char __user *name);
 
 /* Tasks have moved to other cgroups: they leave what groups of the old ones share. */
@@ -33,6 +35,13 @@ static inline void cohort_move(struct cgroup_taskset *tset)
 {
 	if (cohort_active())
 		cohort_do_move(tset);
+}
+
+/* A child has a cgroup, maybe another than its parent. */
+static inline void cohort_born(struct task_struct *child)
+{
+	if (cohort_active())
+		cohort_do_born(child);
 }
 
 /*
@@ -140,6 +149,7 @@ static inline void cohort_set_group(struct mm_struct *mm,
 
 static inline void cohort_label_free(struct mem_cgroup *memcg) { }
 static inline void cohort_move(struct cgroup_taskset *tset) { }
+static inline void cohort_born(struct task_struct *child) { }
 
 static inline long cohort_prctl_group(const char __user *name)
 {

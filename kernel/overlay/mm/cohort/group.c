@@ -298,36 +298,57 @@ static bool label_keeps(struct cohort_group *group, struct mem_cgroup *memcg)
 	       !strcmp(label->name, group->key.name);
 }
 
+/* A process whose group is not that of its cgroup leaves before it returns to user mode. */
+static void leave_unless_kept(struct task_struct *task, struct mem_cgroup *memcg)
+{
+	struct cohort_group *group;
+	struct mm_struct *mm;
+
+	if (task->flags & PF_KTHREAD)
+		return;
+	task_lock(task);
+	mm = task->mm;
+	rcu_read_lock();
+	/* RCU keeps the group while the process may leave it. */
+	group = mm ? cohort_group(mm) : NULL;
+	if (group && (group->key.flags & COHORT_GROUP_LABEL) &&
+	    !label_keeps(group, memcg)) {
+		WRITE_ONCE(mm->cohort.leaving, true);
+		set_notify_resume(task);
+	}
+	rcu_read_unlock();
+	task_unlock(task);
+}
+
 /**
  * cohort_do_move() - tasks have moved to other cgroups
  * @tset: the tasks
  *
- * A process whose group is not that of its new cgroup leaves before it returns to user
- * mode, as when it becomes another user.
+ * They leave their groups as when they become another user.
  */
 void cohort_do_move(struct cgroup_taskset *tset)
 {
 	struct cgroup_subsys_state *css;
-	struct cohort_group *group;
 	struct task_struct *task;
-	struct mm_struct *mm;
 
-	cgroup_taskset_for_each(task, css, tset) {
-		if (task->flags & PF_KTHREAD)
-			continue;
-		task_lock(task);
-		mm = task->mm;
-		rcu_read_lock();
-		/* RCU keeps the group while the process may leave it. */
-		group = mm ? cohort_group(mm) : NULL;
-		if (group && (group->key.flags & COHORT_GROUP_LABEL) &&
-		    !label_keeps(group, mem_cgroup_from_css(css))) {
-			WRITE_ONCE(mm->cohort.leaving, true);
-			set_notify_resume(task);
-		}
-		rcu_read_unlock();
-		task_unlock(task);
-	}
+	cgroup_taskset_for_each(task, css, tset)
+		leave_unless_kept(task, mem_cgroup_from_css(css));
+}
+
+/**
+ * cohort_do_born() - a child of the calling process has a cgroup
+ * @child: the child, which has not run yet
+ *
+ * As cohort_do_move(), for a child that was made in another cgroup. One that uses its
+ * parent's memory stays with its parent, whose cgroup pays.
+ */
+void cohort_do_born(struct task_struct *child)
+{
+	if (child->mm == current->mm)
+		return;
+	rcu_read_lock();
+	leave_unless_kept(child, mem_cgroup_from_task(child));
+	rcu_read_unlock();
 }
 
 /**
@@ -432,15 +453,9 @@ void cohort_do_exec(struct mm_struct *mm)
 	WRITE_ONCE(mm->cohort.group, group);
 	mmap_write_unlock(mm);
 	/* If it has moved since, cohort_do_move() has not seen the group, or sees it now. */
-	task_lock(current);
 	rcu_read_lock();
-	if ((key.flags & COHORT_GROUP_LABEL) &&
-	    !label_keeps(group, mem_cgroup_from_task(current))) {
-		WRITE_ONCE(mm->cohort.leaving, true);
-		set_notify_resume(current);
-	}
+	leave_unless_kept(current, mem_cgroup_from_task(current));
 	rcu_read_unlock();
-	task_unlock(current);
 }
 
 /* True if the members of a process's group may have different users. */

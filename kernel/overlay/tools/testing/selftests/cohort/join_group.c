@@ -298,6 +298,29 @@ static void test_move(long arg)
 	end();
 }
 
+/* A child that is made in a cgroup with another label has no table of its parent's group. */
+static void test_born(long arg)
+{
+	long found;
+	int fd;
+
+	need_groups();
+	label(groups[0], "web");
+	label(groups[1], arg ? "web" : "shop");
+	fd = open(groups[1], O_RDONLY | O_DIRECTORY);
+	must(fd >= 0, "%s: %s", groups[1], strerror(errno));
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(2);
+	must(!ask(FORMER, enter, 0, 0), "cannot enter a cgroup");
+	found = ask(FORMER, bear_child, 3, fd);
+	close(fd);
+	quit(FORMER);
+	drop_groups();
+	must(found >= 0, "the child: %ld", found);
+	must(found == arg, "the child has %s", found == 1 ? "a group" :
+	     found ? "tables of a group" : "no group");
+}
+
 /* The tables of a group hold no cgroup of a process that has gone. */
 static void test_dying(long arg)
 {
@@ -373,6 +396,8 @@ static const struct test_case cases[] = {
 	{ "what a label may be", test_label_bad, .guards = INTERFACE | PRIVILEGE },
 	{ "a process moves to another group's cgroup", test_move, 0, .guards = PRIVILEGE },
 	{ "a process moves to another cgroup of its group", test_move, 1, .guards = POLICY },
+	{ "a child made in another group's cgroup", test_born, 0, .guards = PRIVILEGE },
+	{ "a child made in another cgroup of its group", test_born, 1, .guards = POLICY },
 	{ "no cgroup of a process that has gone is held", test_dying,
 	  .guards = INVARIANT(14) },
 	{ "files lie alike in a group, at random addresses", test_layout, 1,

@@ -3,6 +3,7 @@
 #include "join.h"
 
 #include <grp.h>
+#include <linux/sched.h>
 
 struct view view[8];
 size_t table_pages;
@@ -130,9 +131,37 @@ void start_prot(int peers, long arg)
 
 #define PROGRAM	"--map"
 
+/* what a program does when it has mapped the file */
+#define END	"0"
+#define STAY	"1"
+#define BEAR	"c"	/* it makes a child in the cgroup whose descriptor follows */
+
+/* What is the group of a child that is made in a cgroup, after it has read all pages? */
+static long child_group(int cgroup, char *p)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = cgroup,
+	};
+	long found, pid = syscall(__NR_clone3, &args, sizeof(args));
+	int status;
+
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		for (size_t i = 0; i < TABLES * table_size; i += page_size)
+			touch(p + i);
+		/* 0: none; 1: one, and tables of it; 2: none, but tables */
+		found = proc_field(0, "cohort", "Group") ? 1 : 2 * !!shared_tables(0);
+		_exit(found);
+	}
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -ECHILD;
+	return WEXITSTATUS(status);
+}
+
 /*
  * A program that maps a file at an address, or at 0 anywhere. It reports how many tables
- * it shares, or where the file is, to a pipe, and stays if so asked.
+ * it shares, or where the file is, or of its child, to a pipe.
  */
 static int program(char **argv)
 {
@@ -152,18 +181,20 @@ static int program(char **argv)
 			found = -2;
 	if (!found)
 		found = at ? shared_tables(0) : (long)p;
+	if (found >= 0 && *argv[5] == *BEAR)
+		found = child_group(atoi(argv[5] + 1), p);
 	if (write(to, &found, sizeof(found)) != sizeof(found))
 		return 1;
-	while (*argv[5] == '1')
+	while (*argv[5] == *STAY)
 		usleep(1000);
 	return 0;
 }
 
 /* Start the program; returns what it reports. */
-static long start_program(char *where, long user, bool hold, pid_t *pid)
+static long start_program(char *where, long user, const char *then, pid_t *pid)
 {
 	char path[64], at[32], to[16];
-	char *const argv[] = { "join", PROGRAM, path, at, to, hold ? "1" : "0", NULL };
+	char *const argv[] = { "join", PROGRAM, path, at, to, (char *)then, NULL };
 	char *const envp[] = { NULL };
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ends[2];
 	long found = -3;
@@ -212,7 +243,7 @@ long run_program(long who, long user)
 	long found;
 	pid_t pid;
 
-	found = start_program(view[who].at, user, false, &pid);
+	found = start_program(view[who].at, user, END, &pid);
 	return finish(pid, found);
 }
 
@@ -221,8 +252,19 @@ long hold_program(long who, long user)
 	long found;
 	pid_t pid;
 
-	found = start_program(view[who].at, user, true, &pid);
+	found = start_program(view[who].at, user, STAY, &pid);
 	return found < 0 ? finish(pid, found) : pid;
+}
+
+long bear_child(long who, long cgroup)
+{
+	char then[16];
+	long found;
+	pid_t pid;
+
+	snprintf(then, sizeof(then), BEAR "%ld", cgroup);
+	found = start_program(view[who].at, 0, then, &pid);
+	return finish(pid, found);
 }
 
 long place_of_file(long unused, long unused2)
@@ -230,7 +272,7 @@ long place_of_file(long unused, long unused2)
 	long found;
 	pid_t pid;
 
-	found = start_program(NULL, 0, false, &pid);
+	found = start_program(NULL, 0, END, &pid);
 	return finish(pid, found);
 }
 

@@ -56,6 +56,11 @@ long read_page(long addr, long unused);
 long run_program(long who, long user);
 long hold_program(long who, long user);	/* the same; it stays, and this returns its number */
 long end_program(long pid, long unused);
+/*
+ * A program that makes a child in a cgroup, whose descriptor is given. Returns of the child:
+ * 0, it has no group and no shared table; 1, it has a group; 2, shared tables alone.
+ */
+long bear_child(long who, long cgroup);
 /* a program that maps the file anywhere: where? */
 long place_of_file(long unused, long unused2);
 
