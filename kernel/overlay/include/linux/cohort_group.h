@@ -125,7 +125,7 @@ static inline vm_fault_t cohort_attach_upper(struct mm_struct *mm, pud_t *pud,
 					     struct vm_fault *vmf)
 {
 	if (!IS_ENABLED(CONFIG_COHORT_UPPER) || !cohort_active() ||
-	    likely(!cohort_group(mm)) || !pud_none(*pud))
+	    likely(!pud_none(*pud)) || !cohort_group(mm))
 		return 0;
 	return cohort_do_attach_upper(vmf);
 }
