@@ -100,14 +100,14 @@ static inline bool cohort_member(struct mm_struct *mm)
 /* True if @mm uses any shared PMD table. Callers hold its mmap_lock. */
 static inline bool mm_cohort_upper(struct mm_struct *mm)
 {
-	return IS_ENABLED(CONFIG_COHORT_UPPER) &&
+	return IS_ENABLED(CONFIG_COHORT_UPPER) && cohort_active() &&
 	       unlikely(READ_ONCE(mm->cohort.nr_upper));
 }
 
 /* True if @mm uses any shared table. Callers hold its mmap_lock. */
 static inline bool mm_cohort(struct mm_struct *mm)
 {
-	return unlikely(atomic_read(&mm->cohort.nr_tables));
+	return cohort_active() && unlikely(atomic_read(&mm->cohort.nr_tables));
 }
 
 void cohort_mm_init(struct mm_struct *mm);
