@@ -57,10 +57,6 @@ DECLARE_STATIC_KEY_FALSE(cohort_count_key);
 #define cohort_count_copied(nr)		cohort_count(COHORT_PTE_COPIED_FORK, nr)
 #define cohort_count_file_fault()	cohort_count(COHORT_FAULT_FILE, 1)
 
-static inline bool pmd_cohort(pmd_t pmd)
-{
-	return arch_pmd_cohort(pmd);
-}
 
 /* True if all users reach the table through one shared PMD table. */
 static inline bool pmd_cohort_upper(pmd_t pmd)
@@ -75,6 +71,12 @@ static inline bool pmd_cohort_upper(pmd_t pmd)
 static inline bool cohort_active(void)
 {
 	return static_branch_unlikely(&cohort_key);
+}
+
+/* No entry has the mark before cohort_activate(). */
+static inline bool pmd_cohort(pmd_t pmd)
+{
+	return cohort_active() && arch_pmd_cohort(pmd);
 }
 
 static inline bool cohort_copy_files(void)
@@ -197,9 +199,8 @@ static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
 
 #ifdef CONFIG_COHORT
 
-unsigned long cohort_do_hint(struct file *file, unsigned long addr,
-			     unsigned long len, unsigned long pgoff,
-			     unsigned long flags);
+unsigned long cohort_do_hint(struct file *file, unsigned long len,
+			     unsigned long pgoff, unsigned long flags);
 
 /* The address to prefer for a new region: @addr, if the caller has chosen one. */
 static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
@@ -208,9 +209,7 @@ static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
 {
 	if (!cohort_active() || addr)
 		return addr;
-	if (IS_ENABLED(CONFIG_COHORT_UPPER) && unlikely(len >= PUD_SIZE))
-		addr = cohort_do_hint(file, addr, len, pgoff, flags);
-	return addr ?: cohort_place(file, len, pgoff, flags);
+	return cohort_do_hint(file, len, pgoff, flags);
 }
 
 #else /* !CONFIG_COHORT */

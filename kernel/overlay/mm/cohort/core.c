@@ -84,6 +84,27 @@ void cohort_set_mode(enum cohort_mode mode)
 	WRITE_ONCE(cohort_mode, mode);
 }
 
+/**
+ * cohort_do_hint() - see cohort_hint()
+ * @file: a file, or NULL
+ * @len: bytes
+ * @pgoff: where in the file
+ * @flags: MAP_*
+ *
+ * Return: an address that is free, or 0 for anywhere.
+ */
+unsigned long cohort_do_hint(struct file *file, unsigned long len,
+			     unsigned long pgoff, unsigned long flags)
+{
+	unsigned long addr = 0;
+
+	if (len > TASK_SIZE)
+		return 0;
+	if (IS_ENABLED(CONFIG_COHORT_UPPER) && len >= PUD_SIZE)
+		addr = cohort_upper_place(file, len, file ? pgoff : 0, flags);
+	return addr ?: cohort_place(file, len, pgoff, flags);
+}
+
 /* Returns @nr, or 0 without memory. */
 unsigned int cohort_tables_alloc(unsigned int nr, struct cohort_table **into,
 				 gfp_t gfp)

@@ -222,6 +222,8 @@ struct cohort_run *cohort_run_make(struct mm_struct *mm, unsigned long addr,
 				   unsigned int *place, gfp_t gfp);
 struct cohort_run *cohort_run_make_shared(struct mm_struct *mm,
 					  unsigned long addr, gfp_t gfp);
+unsigned long cohort_upper_place(struct file *file, unsigned long len,
+				 unsigned long pgoff, unsigned long flags);
 struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
 					      unsigned long addr, gfp_t gfp);
 struct cohort_uses *cohort_uses_make(struct mm_struct *mm, gfp_t gfp);

@@ -765,9 +765,8 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
 }
 
 /**
- * cohort_do_hint() - where to map a large piece of shared memory
- * @file: a file with its own get_unmapped_area(), or NULL for anonymous memory
- * @addr: the address that the caller prefers, or 0
+ * cohort_upper_place() - where to map a large piece of shared memory
+ * @file: a file, or NULL for anonymous memory
  * @len: bytes, at least a gigabyte
  * @pgoff: where in the file
  * @flags: MAP_*
@@ -776,29 +775,27 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
  * nothing else in their range. This takes 18 random bits from the address; all
  * members of a cohort have the same layout anyway.
  *
- * Return: a free address to prefer, or @addr.
+ * Return: an address that is free, or 0 for anywhere.
  */
-unsigned long cohort_do_hint(struct file *file, unsigned long addr,
-			     unsigned long len, unsigned long pgoff,
-			     unsigned long flags)
+unsigned long cohort_upper_place(struct file *file, unsigned long len,
+				 unsigned long pgoff, unsigned long flags)
 {
 	unsigned long place;
 
-	if (addr || !(flags & MAP_SHARED) ||
-	    (flags & MAP_FIXED) || in_compat_syscall() ||
-	    !cohort_member(current->mm))
-		return addr;
+	if (!(flags & MAP_SHARED) || (flags & MAP_FIXED) ||
+	    in_compat_syscall() || !cohort_member(current->mm))
+		return 0;
 	/* The file's huge pages must still fit. */
 	if (file && !IS_ALIGNED(pgoff, PTRS_PER_PTE))
-		return addr;
+		return 0;
 	/*
-	 * Leave files with their own get_unmapped_area() alone, except shmem
-	 * and those that only align to huge pages.
+	 * Only files that align to huge pages, and shmem: others have their own reasons,
+	 * or none to be mapped by PMD tables.
 	 */
 	if (file && file->f_op->get_unmapped_area != thp_get_unmapped_area &&
 	    !shmem_file(file))
-		return addr;
+		return 0;
 	place = mm_get_unmapped_area(current->mm, file, 0, len + PUD_SIZE,
 				     pgoff, flags);
-	return IS_ERR_VALUE(place) ? addr : ALIGN(place, PUD_SIZE);
+	return IS_ERR_VALUE(place) ? 0 : ALIGN(place, PUD_SIZE);
 }
