@@ -14,6 +14,8 @@
 #include <linux/page-flags.h>
 #include <linux/pgtable.h>
 
+#include <uapi/linux/mman.h>
+
 struct file;
 struct mmu_gather;
 struct pid;
@@ -96,7 +98,9 @@ static inline struct cohort_group *cohort_group(struct mm_struct *mm)
 
 static inline bool cohort_member(struct mm_struct *mm)
 {
-	return mm->cohort.id || mm->cohort.flags || cohort_group(mm);
+	/* One branch: faults ask for processes outside all cohorts, too. */
+	return mm->cohort.id | mm->cohort.flags |
+	       (unsigned long)cohort_group(mm);
 }
 
 /* True if @mm uses any shared PMD table. Callers hold its mmap_lock. */
@@ -202,23 +206,33 @@ static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
 unsigned long cohort_do_hint(struct file *file, unsigned long len,
 			     unsigned long pgoff, unsigned long flags);
 
-/* The address to prefer for a new region: @addr, if the caller has chosen one. */
-static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
-					unsigned long len, unsigned long pgoff,
-					unsigned long flags)
+/*
+ * Choose the address of a new region, unless the caller has. The mmap_lock is held for
+ * writing, so a place that is free stays free: a file's own get_unmapped_area(), which may
+ * move it to another place in 2 MB, is to leave it.
+ */
+static inline void cohort_hint(struct mm_struct *mm, struct file *file,
+			       unsigned long *addr, unsigned long len,
+			       unsigned long pgoff, unsigned long *flags)
 {
-	if (!cohort_active() || addr)
-		return addr;
-	return cohort_do_hint(file, len, pgoff, flags);
+	unsigned long place;
+
+	if (!cohort_active() ||
+	    (likely(!cohort_group(mm)) && likely(len < PUD_SIZE)) || *addr)
+		return;
+	place = cohort_do_hint(file, len, pgoff, *flags);
+	if (place) {
+		*addr = place;
+		*flags |= MAP_FIXED;
+	}
 }
 
 #else /* !CONFIG_COHORT */
 
-static inline unsigned long cohort_hint(struct file *file, unsigned long addr,
-					unsigned long len, unsigned long pgoff,
-					unsigned long flags)
+static inline void cohort_hint(struct mm_struct *mm, struct file *file,
+			       unsigned long *addr, unsigned long len,
+			       unsigned long pgoff, unsigned long *flags)
 {
-	return addr;
 }
 
 #endif /* CONFIG_COHORT */
