@@ -8,12 +8,14 @@ const LINE: usize = 64;
 /// The elements of a range will be needed soon.
 #[inline(always)]
 pub fn prefetch<T>(list: &[T], first: usize, count: usize) {
-    let Some(part) = list.get(first..first + count) else {
+    if first >= list.len() {
         return;
-    };
-    let bytes = std::mem::size_of_val(part);
-    for offset in (0..bytes).step_by(LINE) {
-        line(part.as_ptr().cast::<u8>().wrapping_add(offset));
+    }
+    let at = list.as_ptr().wrapping_add(first).cast::<u8>();
+    let mut offset = 0;
+    while offset < count * size_of::<T>() {
+        line(at.wrapping_add(offset));
+        offset += LINE;
     }
 }
 

@@ -49,13 +49,39 @@ struct Bank {
     sizes: Vec<u32>,
     /// How many entries of each size are in it: sizes that are not there are not searched.
     held: Vec<u32>,
+    /// How many ways of each set hold an entry.
+    full: Vec<u16>,
     replacement: Replacement,
 }
 
 impl Bank {
-    fn first_way(&self, page: u64, shift: u32) -> usize {
-        self.first + ((page >> shift & self.set_mask) as usize) * self.ways
+    #[inline(always)]
+    fn set(&self, page: u64, shift: u32) -> usize {
+        (page >> shift & self.set_mask) as usize
     }
+
+    #[inline(always)]
+    fn first_way(&self, page: u64, shift: u32) -> usize {
+        self.first + self.set(page, shift) * self.ways
+    }
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    bank: u8,
+    way: u16,
+    set: u32,
+}
+
+/// How pages of a size are held.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    /// The size itself, or the next smaller one that there is.
+    shift: u32,
+    bank: u8,
+    /// The size's number in the bank.
+    size: u8,
 }
 
 /// An array's description, as [`Tlb::new`] takes it.
@@ -72,13 +98,15 @@ pub struct Array {
 }
 
 /// The arrays of one level and side.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tlb {
     tags: Vec<Tag>,
     bodies: Vec<Body>,
     banks: Vec<Bank>,
-    /// Which bank a slot is in.
-    bank_of: Vec<u8>,
+    /// By slot.
+    places: Vec<Place>,
+    /// By page size, as a power of two.
+    holds: Vec<Option<Holds>>,
     /// By low bits of the page number: the slot where it was last.
     guesses: Vec<u16>,
 }
@@ -90,7 +118,8 @@ impl Tlb {
             tags: Vec::new(),
             bodies: Vec::new(),
             banks: Vec::new(),
-            bank_of: Vec::new(),
+            places: Vec::new(),
+            holds: Vec::new(),
             guesses: vec![0; GUESSES],
         };
         for (number, array) in arrays.iter().enumerate() {
@@ -98,18 +127,35 @@ impl Tlb {
             let sets = array.entries / array.ways;
             assert!(sets.is_power_of_two(), "checked by the description");
             tlb.tags.resize(first + array.entries, EMPTY);
-            tlb.bank_of.resize(first + array.entries, number as u8);
+            tlb.places.extend((0..array.entries).map(|slot| Place {
+                bank: number as u8,
+                way: (slot % array.ways) as u16,
+                set: (slot / array.ways) as u32,
+            }));
             tlb.banks.push(Bank {
                 first,
                 ways: array.ways,
                 set_mask: sets as u64 - 1,
                 sizes: array.sizes.clone(),
                 held: vec![0; array.sizes.len()],
+                full: vec![0; sets],
                 replacement: Replacement::new(array.policy, sets, array.ways),
             });
         }
         tlb.bodies.resize(tlb.tags.len(), Body::default());
+        tlb.holds = (0..u64::BITS).map(|shift| tlb.holding(shift)).collect();
         tlb
+    }
+
+    /// The first bank that takes the largest of the sizes up to this one.
+    fn holding(&self, shift: u32) -> Option<Holds> {
+        let sizes = self.banks.iter().flat_map(|bank| &bank.sizes).copied();
+        let shift = sizes.filter(|&size| size <= shift).max()?;
+        let found = self.banks.iter().enumerate().find_map(|(bank, array)| {
+            let size = array.sizes.iter().position(|&size| size == shift)?;
+            Some((bank as u8, size as u8))
+        });
+        found.map(|(bank, size)| Holds { shift, bank, size })
     }
 
     /// How many entries it has room for.
@@ -145,8 +191,10 @@ impl Tlb {
     /// Counts a use of the slot, for replacement.
     #[inline(always)]
     pub fn used(&mut self, slot: usize) {
-        let bank = &mut self.banks[usize::from(self.bank_of[slot])];
-        bank.replacement.used(slot - bank.first);
+        let place = self.places[slot];
+        let bank = &mut self.banks[usize::from(place.bank)];
+        bank.replacement
+            .used(place.set as usize, usize::from(place.way));
     }
 
     /// Searches all arrays for a slot that matches and of which `accept` says yes; arrays in
@@ -166,15 +214,16 @@ impl Tlb {
                 let shift = bank.sizes[size];
                 // Fully associative: one pass finds every size.
                 let every = bank.set_mask == 0;
-                let first = bank.first_way(vaddr, shift);
-                for slot in first..first + bank.ways {
-                    if self.matches(slot, probe)
-                        && (every || self.shift(slot) == shift)
-                        && accept(self, slot)
-                    {
+                let mut from = bank.first_way(vaddr, shift);
+                let end = from + bank.ways;
+                let alike = |tag: &Tag| probe & tag.mask == tag.key;
+                while let Some(way) = self.tags[from..end].iter().position(alike) {
+                    let slot = from + way;
+                    if (every || self.shift(slot) == shift) && accept(self, slot) {
                         self.guesses[Self::guess_index(vaddr)] = slot as u16;
                         return Some(slot);
                     }
+                    from = slot + 1;
                 }
                 if every {
                     break;
@@ -186,36 +235,34 @@ impl Tlb {
 
     /// The largest page size of these arrays that is at most `shift`: a larger page is held as
     /// pieces of that size. `None` when every size is larger.
+    #[inline(always)]
     pub fn size_for(&self, shift: u32) -> Option<u32> {
-        self.banks
-            .iter()
-            .flat_map(|bank| &bank.sizes)
-            .copied()
-            .filter(|&size| size <= shift)
-            .max()
+        self.holds(shift).map(|holds| holds.shift)
+    }
+
+    #[inline(always)]
+    fn holds(&self, shift: u32) -> Option<Holds> {
+        self.holds[(shift as usize).min(self.holds.len() - 1)]
     }
 
     /// Puts an entry in under the context's tag and returns what it pushed out, with its tag. The
     /// entry's size must be one that [`Self::size_for`] gave.
     pub fn insert(&mut self, entry: &Entry, context: u16) -> Option<(Entry, u16)> {
-        let number = self
-            .banks
-            .iter()
-            .position(|bank| bank.sizes.contains(&entry.shift))?;
-        let bank = &self.banks[number];
-        let first = bank.first_way(entry.page, entry.shift);
-        let free = (first..first + bank.ways).find(|&slot| self.tags[slot].key == u64::MAX);
-        let (slot, old) = match free {
-            Some(slot) => (slot, None),
-            None => {
-                let bank = &mut self.banks[number];
-                let set = (first - bank.first) / bank.ways;
-                let slot = bank.first + bank.replacement.victim(set);
-                let tag = self.context(slot);
-                let old = self.entry(slot).map(|entry| (entry, tag));
-                self.remove(slot);
-                (slot, old)
-            }
+        let holds = self.holds(entry.shift)?;
+        debug_assert_eq!(holds.shift, entry.shift);
+        let bank = &mut self.banks[usize::from(holds.bank)];
+        let set = bank.set(entry.page, entry.shift);
+        let first = bank.first + set * bank.ways;
+        let (slot, old) = if usize::from(bank.full[set]) < bank.ways {
+            let ways = &self.tags[first..first + bank.ways];
+            let free = ways.iter().position(|tag| tag.key == u64::MAX)?;
+            (first + free, None)
+        } else {
+            let slot = first + bank.replacement.victim(set);
+            let tag = self.context(slot);
+            let old = self.entry(slot).map(|entry| (entry, tag));
+            self.remove(slot);
+            (slot, old)
         };
         let context_mask = if entry.attr & attr::GLOBAL != 0 {
             0
@@ -233,11 +280,10 @@ impl Tlb {
             attr: entry.attr,
             owner: entry.owner,
         };
-        let bank = &mut self.banks[number];
-        if let Some(size) = bank.sizes.iter().position(|&size| size == entry.shift) {
-            bank.held[size] += 1;
-        }
-        bank.replacement.filled(slot - bank.first);
+        let bank = &mut self.banks[usize::from(holds.bank)];
+        bank.held[usize::from(holds.size)] += 1;
+        bank.full[set] += 1;
+        bank.replacement.filled(set, slot - first);
         self.guesses[Self::guess_index(entry.page)] = slot as u16;
         old
     }
@@ -247,11 +293,13 @@ impl Tlb {
         if self.tags[slot].key == u64::MAX {
             return;
         }
-        let shift = self.shift(slot);
-        let bank = &mut self.banks[usize::from(self.bank_of[slot])];
-        if let Some(size) = bank.sizes.iter().position(|&size| size == shift) {
-            bank.held[size] -= 1;
+        let place = self.places[slot];
+        let holds = self.holds(self.shift(slot));
+        let bank = &mut self.banks[usize::from(place.bank)];
+        if let Some(holds) = holds {
+            bank.held[usize::from(holds.size)] -= 1;
         }
+        bank.full[place.set as usize] -= 1;
         self.tags[slot] = EMPTY;
     }
 
@@ -301,6 +349,7 @@ impl Tlb {
             self.tags.fill(EMPTY);
             for bank in &mut self.banks {
                 bank.held.fill(0);
+                bank.full.fill(0);
             }
         }
         u64::from(held)
