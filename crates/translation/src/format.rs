@@ -16,14 +16,16 @@ use std::path::Path;
 pub struct Field {
     high: u32,
     low: u32,
+    mask: u64,
 }
 
 impl Field {
     fn mask(self) -> u64 {
-        (u64::MAX >> (63 - self.high)) & (u64::MAX << self.low)
+        self.mask
     }
+    #[inline(always)]
     fn value(self, entry: u64) -> u64 {
-        (entry & self.mask()) >> self.low
+        (entry & self.mask) >> self.low
     }
 }
 
@@ -37,7 +39,8 @@ impl<'de> Deserialize<'de> for Field {
         if high > 63 || low > high {
             Err(bad())
         } else {
-            Ok(Self { high, low })
+            let mask = (u64::MAX >> (63 - high)) & (u64::MAX << low);
+            Ok(Self { high, low, mask })
         }
     }
 }
@@ -162,6 +165,131 @@ struct Level {
     /// Which bits of the virtual address choose the entry.
     index: Field,
     entry: Vec<Kind>,
+    #[serde(skip)]
+    outcomes: Outcomes,
+}
+
+impl Level {
+    /// Bits that the tests of its entries look at.
+    fn tested(&self) -> u64 {
+        let lists = |kind: &Kind| {
+            let rights = [&kind.writable, &kind.user, &kind.user_writable];
+            let others = [&kind.no_execute, &kind.global, &kind.contiguous];
+            let tests = rights.into_iter().chain(others).flatten();
+            tests.fold(kind.when.mask, |bits, test| bits | test.mask)
+        };
+        self.entry.iter().fold(0, |bits, kind| bits | lists(kind))
+    }
+
+    /// What an entry says, from the lists of tests.
+    fn decide(&self, value: u64, sizes: &[u32]) -> Outcome {
+        let Some(kind) = self.entry.iter().find(|kind| kind.when.holds(value)) else {
+            return Outcome::default();
+        };
+        let keep = kind.restrict(value, ALL_RIGHTS);
+        let mut outcome = Outcome {
+            next: Next::Nothing,
+            keep: keep | !ALL_RIGHTS,
+            add: keep & attr::NO_EXECUTE,
+            domain: kind.domain,
+        };
+        if let (Some(size), Some(frame)) = (kind.page, kind.frame) {
+            if any(&kind.global, value) {
+                outcome.add |= attr::GLOBAL;
+            }
+            let shift = match any(&kind.contiguous, value) {
+                true => size + 4,
+                false => size,
+            };
+            let class = sizes.iter().position(|&known| known == shift);
+            outcome.add |= (class.unwrap_or(0) as u16) << attr::SIZE_SHIFT;
+            let frame = frame.mask() & (u64::MAX << shift);
+            outcome.next = Next::Page { frame, shift };
+        } else if let Some(table) = kind.table {
+            outcome.next = Next::Table(table.mask());
+        }
+        outcome
+    }
+
+    /// What an entry says.
+    #[inline(always)]
+    fn outcome(&self, value: u64, sizes: &[u32]) -> Outcome {
+        match self.outcomes.list.get(self.outcomes.index(value)) {
+            Some(outcome) => *outcome,
+            None => self.decide(value, sizes),
+        }
+    }
+}
+
+/// Where an entry leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    /// It is not present.
+    #[default]
+    Nothing,
+    /// To the table at these bits.
+    Table(u64),
+    /// To a page, whose frame is at these bits.
+    Page { frame: u64, shift: u32 },
+}
+
+/// What an entry says, but for addresses and domain, which are bits of its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    next: Next,
+    /// Attributes that stay, and that it adds.
+    keep: u16,
+    add: u16,
+    domain: Option<Field>,
+}
+
+/// Bits that tests of a level may look at for its outcomes to be tabulated.
+const TABULATED: u32 = 12;
+
+/// The outcomes of a level by the bits that its tests look at, so that a walk does not go through the
+/// lists of tests. Empty if those are too many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Outcomes {
+    /// Runs of such bits: how far to shift an entry for each, and which bits of the index it then is.
+    runs: Vec<(u32, usize)>,
+    list: Vec<Outcome>,
+}
+
+impl Outcomes {
+    fn new(level: &Level, sizes: &[u32]) -> Self {
+        let bits = level.tested();
+        if bits.count_ones() > TABULATED {
+            return Self::default();
+        }
+        let mut runs = Vec::new();
+        let (mut left, mut known) = (bits, 0);
+        while left != 0 {
+            let from = left.trailing_zeros();
+            let length = (left >> from).trailing_ones();
+            left &= !(((1 << length) - 1) << from);
+            // A rotation to the left, so that one number says how far in both directions.
+            let mask = ((1usize << length) - 1) << known;
+            runs.push(((known + 64 - from) % 64, mask));
+            known += length;
+        }
+        let value_of = |index: usize| {
+            runs.iter().fold(0, |value, &(rotation, mask)| {
+                value | ((index & mask) as u64).rotate_right(rotation)
+            })
+        };
+        let list = (0..1usize << known).map(|index| level.decide(value_of(index), sizes));
+        Self {
+            list: list.collect(),
+            runs,
+        }
+    }
+
+    #[inline(always)]
+    fn index(&self, value: u64) -> usize {
+        self.runs.iter().fold(0, |index, &(rotation, mask)| {
+            index | value.rotate_left(rotation) as usize & mask
+        })
+    }
 }
 
 /// A page-table format.
@@ -341,6 +469,9 @@ impl Format {
         if sizes.is_empty() || sizes.len() > SIZES_MAX {
             return Err(invalid(format!("a format has 1 to {SIZES_MAX} page sizes")));
         }
+        for level in &mut format.level {
+            level.outcomes = Outcomes::new(level, &sizes);
+        }
         format.sizes = sizes;
         Ok(format)
     }
@@ -471,42 +602,29 @@ impl Format {
                 value,
             };
             walk.count += 1;
-            let Some(kind) = level.entry.iter().find(|kind| kind.when.holds(value)) else {
-                return walk;
-            };
-            attr = kind.restrict(value, attr);
-            if let Some(field) = kind.domain {
+            let outcome = level.outcome(value, &self.sizes);
+            attr = attr & outcome.keep | outcome.add;
+            if let Some(field) = outcome.domain {
                 domain = field.value(value) as u16 & 15;
             }
-            if let (Some(size), Some(frame)) = (kind.page, kind.frame) {
-                if any(&kind.global, value) {
-                    attr |= attr::GLOBAL;
+            match outcome.next {
+                Next::Nothing => return walk,
+                Next::Table(address) => table = value & address,
+                Next::Page { frame, shift } => {
+                    // Writing in user mode needs both of its parts, too.
+                    if attr & (attr::WRITE | attr::USER) != attr::WRITE | attr::USER {
+                        attr &= !attr::USER_WRITE;
+                    }
+                    // "1MB and 16MB pages are always in domain 0": a section says its own, which is 0
+                    // in Linux; a supersection has no such field (ARMv7-A manual, B3.5.1).
+                    walk.result = Ok(Translation {
+                        frame: value & frame,
+                        shift,
+                        attr: attr | domain << attr::DOMAIN_SHIFT,
+                    });
+                    return walk;
                 }
-                // Writing in user mode needs both of its parts, too.
-                if attr & (attr::WRITE | attr::USER) != attr::WRITE | attr::USER {
-                    attr &= !attr::USER_WRITE;
-                }
-                let shift = if any(&kind.contiguous, value) {
-                    size + 4
-                } else {
-                    size
-                };
-                let class = self
-                    .sizes
-                    .iter()
-                    .position(|&known| known == shift)
-                    .unwrap_or(0);
-                // "1MB and 16MB pages are always in domain 0": a section says its own, which is 0
-                // in Linux; a supersection has no such field (ARMv7-A manual, B3.5.1).
-                walk.result = Ok(Translation {
-                    frame: value & frame.mask() & (u64::MAX << shift),
-                    shift,
-                    attr: attr | domain << attr::DOMAIN_SHIFT | (class as u16) << attr::SIZE_SHIFT,
-                });
-                return walk;
             }
-            let Some(next) = kind.table else { return walk };
-            table = value & next.mask();
         }
         walk
     }
