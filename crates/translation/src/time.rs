@@ -56,6 +56,9 @@ pub struct Shape {
     pub walkers: usize,
     /// From a load's address to its data in the L1.
     pub l1_hit: u64,
+    /// Whether instructions wait for the registers they read. If not, every one of a block must be
+    /// `Op::default()`.
+    pub dependences: bool,
 }
 
 /// An instruction that is issued and behind which the reorder buffer may fill up.
@@ -262,6 +265,20 @@ impl Clock {
     #[inline]
     pub fn execute(&mut self, block: &[Op], to: usize) {
         let mut at = self.cursor;
+        if !self.shape.dependences && self.shape.cycle <= self.shape.rob {
+            // But for a load that was issued, none has anything to wait for: all at once.
+            let to = to.min(block.len());
+            if at < to && std::mem::replace(&mut self.issued, false) {
+                self.finish(&block[at], self.loaded);
+                at += 1;
+            }
+            if at < to {
+                self.advance((to - at) as u64);
+            }
+            self.cursor = at.max(to);
+            self.address = 0;
+            return;
+        }
         while let Some(op) = block.get(at).filter(|_| at < to) {
             let loaded = match std::mem::replace(&mut self.issued, false) {
                 true => self.loaded,

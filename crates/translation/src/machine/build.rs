@@ -182,6 +182,7 @@ fn core(model: &Model) -> Core {
             mshrs: [model.cache.l1i.mshrs, mshrs],
             walkers: model.core.walkers,
             l1_hit: ticks(model, model.cache.l1d.cycles),
+            dependences: model.core.dependences,
         }),
         block: NO_BLOCK,
         counters: Counters::default(),

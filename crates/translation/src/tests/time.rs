@@ -13,6 +13,7 @@ const SHAPE: Shape = Shape {
     mshrs: [4, 4],
     walkers: 1,
     l1_hit: 4,
+    dependences: true,
 };
 
 fn clock(rob: u64, mshrs: usize, walkers: usize) -> Clock {
@@ -522,6 +523,49 @@ fn random_blocks_agree_with_each_instruction_by_itself() {
             clock.now,
             clock.instructions + clock.stalls().dependence + clock.stalls().data_cache
         );
+    }
+}
+
+#[test]
+fn blocks_without_dependences_may_be_issued_at_once() {
+    // GIVEN instructions that read and write nothing WHEN a clock that knows it and one that does
+    // not execute the same blocks with the same misses THEN both always show the same time.
+    for (seed, rob) in [(1, 0), (2, 1), (3, 2), (4, 16), (5, 128)] {
+        let shape = Shape { rob, ..SHAPE };
+        let mut clocks = [true, false].map(|dependences| {
+            Clock::new(Shape {
+                dependences,
+                ..shape
+            })
+        });
+        let mut dice = Dice::new(seed);
+        for step in 0..50_000 {
+            let block = vec![Op::default(); 1 + dice.below(12) as usize];
+            let mut accesses = Vec::new();
+            for number in 0..block.len() {
+                if dice.below(3) == 0 {
+                    let kind = if dice.below(3) == 0 { Write } else { Read };
+                    accesses.push((number, kind, dice.below(2) * 20, dice.below(3) * 150));
+                }
+            }
+            for clock in &mut clocks {
+                clock.enter();
+                for &(number, kind, translation, cache) in &accesses {
+                    clock.at(&block, number);
+                    if cache > 0 || translation > 0 {
+                        access(clock, kind, translation, cache);
+                    }
+                }
+                clock.execute(&block, block.len());
+            }
+            let [slow, quick] = &clocks;
+            assert_eq!(
+                (slow.now, slow.instructions, slow.stalls()),
+                (quick.now, quick.instructions, quick.stalls()),
+                "{step}"
+            );
+        }
+        assert!(clocks[0].stalls().data_cache > 0);
     }
 }
 
