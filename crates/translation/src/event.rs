@@ -183,6 +183,10 @@ pub trait Sink {
     /// Leave accesses to devices out.
     fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>, size: u32);
 
+    /// A source that reads ahead knows of an access that will come soon and probably miss. A sink may
+    /// get what it will need for it from the host's memory; what it counts must not change.
+    fn expect(&mut self, _core: usize, _vaddr: u64, _paddr: Option<u64>) {}
+
     /// An access that did *not* succeed: the guest takes a page fault at `vaddr`. From here until
     /// [`Sink::fault_done`] the instructions of `core` count as its handling. Faults nest.
     fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64);

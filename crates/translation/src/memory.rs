@@ -2,6 +2,7 @@
 //! Guest-physical memory, as far as the page walker reads it.
 
 use crate::hash::QuickMap;
+use crate::prefetch::prefetch;
 
 /// Read access to guest-physical memory. Values are little endian, addresses aligned to the size.
 ///
@@ -12,6 +13,8 @@ pub trait GuestMemory {
     fn read_u32(&self, paddr: u64) -> Option<u32>;
     /// The 64-bit word at `paddr`, or `None` where the guest has no memory.
     fn read_u64(&self, paddr: u64) -> Option<u64>;
+    /// The word at `paddr` will be read soon.
+    fn expect(&self, _paddr: u64) {}
 }
 
 impl<M: GuestMemory + ?Sized> GuestMemory for &M {
@@ -20,6 +23,9 @@ impl<M: GuestMemory + ?Sized> GuestMemory for &M {
     }
     fn read_u64(&self, paddr: u64) -> Option<u64> {
         (**self).read_u64(paddr)
+    }
+    fn expect(&self, paddr: u64) {
+        (**self).expect(paddr);
     }
 }
 
@@ -63,5 +69,11 @@ impl GuestMemory for SparseMemory {
     fn read_u64(&self, paddr: u64) -> Option<u64> {
         let page = self.pages.get(&(paddr >> 12));
         Some(page.map_or(0, |page| page[(paddr >> 3) as usize & 511]))
+    }
+
+    fn expect(&self, paddr: u64) {
+        if let Some(page) = self.pages.get(&(paddr >> 12)) {
+            prefetch(&page[..], (paddr >> 3) as usize & 511, 1);
+        }
     }
 }

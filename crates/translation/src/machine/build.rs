@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine from its description.
 
-use super::{Core, Fixed, Machine, NO_BLOCK, Region};
+use super::{Core, Fixed, Leaves, Machine, NO_BLOCK, Region};
 use crate::assoc::Assoc;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
@@ -174,6 +174,7 @@ fn core(model: &Model) -> Core {
         l1: [tlb(0, 0), tlb(0, 1)],
         behind: behind.collect(),
         walk_cache,
+        leaves: Leaves::new(model.format()),
         clock: Clock::new(time::Shape {
             cycle: model.core.issue_width,
             rob: model.core.rob,

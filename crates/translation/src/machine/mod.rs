@@ -82,6 +82,7 @@ struct Core {
     /// The levels behind it: one TLB for both sides, or two.
     behind: Vec<Vec<Tlb>>,
     walk_cache: Vec<Assoc>,
+    leaves: Leaves,
     clock: Clock,
     /// The block of code that it executes, or [`NO_BLOCK`].
     block: usize,
@@ -95,6 +96,45 @@ struct Core {
     faults: u32,
     fault_instructions: u64,
     fault_ticks: u64,
+}
+
+/// Tables that are remembered.
+const LEAVES: usize = 256;
+
+/// Where the last tables of walks were, to guess where the next walk will end: for the host's memory
+/// alone, so a guess may be wrong.
+#[derive(Clone, Debug)]
+struct Leaves {
+    /// By bits of the virtual address: the address of the table.
+    tables: Vec<u64>,
+    /// Of a walk's last entry: bits of the address below those of its index, and its size.
+    shift: u32,
+    entry_bytes: u64,
+}
+
+impl Leaves {
+    fn new(format: &Format) -> Self {
+        Self {
+            tables: vec![0; LEAVES],
+            shift: format.level_shift(format.levels() - 1),
+            entry_bytes: format.entry_bytes,
+        }
+    }
+
+    fn place(&self, vaddr: u64) -> usize {
+        (vaddr >> self.shift >> 9) as usize % LEAVES
+    }
+
+    fn note(&mut self, vaddr: u64, paddr: u64) {
+        let place = self.place(vaddr);
+        self.tables[place] = paddr & !0xfff;
+    }
+
+    /// Where the entry for an address may be.
+    fn entry(&self, vaddr: u64) -> u64 {
+        let offset = ((vaddr >> self.shift) * self.entry_bytes) & 0xfff;
+        self.tables[self.place(vaddr)] + offset
+    }
 }
 
 /// Constants of the machine, in ticks where they are times.
@@ -531,6 +571,15 @@ impl<M: GuestMemory> Sink for Machine<M> {
         } else {
             self.access_split(core, kind, vaddr, paddr, last);
         }
+    }
+
+    fn expect(&mut self, core: usize, vaddr: u64, paddr: Option<u64>) {
+        if let Some(paddr) = paddr {
+            self.caches.prefetch(core, self.caches.line(paddr));
+        }
+        let leaf = self.cores[core].leaves.entry(vaddr);
+        self.memory.expect(leaf);
+        self.caches.prefetch(core, self.caches.line(leaf));
     }
 
     fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {

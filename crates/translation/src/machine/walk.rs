@@ -32,6 +32,7 @@ impl<M: GuestMemory> Machine<M> {
             .walk(&self.memory, &self.cores[core].context, there);
         if let Some(last) = walk.steps().last() {
             self.caches.prefetch(core, self.caches.line(last.paddr));
+            self.cores[core].leaves.note(there, last.paddr);
         }
         let walked = self.walked(core, &walk, there);
         time += self.walk_time(core, kind, there, &walk, walked.read, time);

@@ -9,6 +9,75 @@ use crate::machine::Machine;
 use crate::memory::SparseMemory;
 use std::io::Read;
 
+/// Accesses and blocks of code that are read ahead of the one that a sink gets.
+const AHEAD: usize = 24;
+
+/// An event that was read ahead.
+#[derive(Clone, Copy)]
+enum Ahead {
+    /// The block of code.
+    Execute(u32),
+    /// A word of the guest's memory, and its address.
+    Memory(u64, u64),
+    /// The instruction, if it is known.
+    Access {
+        instruction: Option<u32>,
+        kind: AccessKind,
+        size: u32,
+        vaddr: u64,
+        paddr: Option<u64>,
+    },
+}
+
+/// What was read ahead on a core, in order.
+struct Batch {
+    core: usize,
+    events: [Ahead; AHEAD],
+    count: usize,
+}
+
+impl Batch {
+    /// Adds an event, and gives everything to the sink when there is no room for another.
+    #[inline(always)]
+    fn push<S: Sink>(
+        &mut self,
+        event: Ahead,
+        sink: &mut S,
+        memory: &mut impl FnMut(&mut S, u64, u64),
+    ) {
+        self.events[self.count] = event;
+        self.count += 1;
+        if self.count == AHEAD {
+            self.give(sink, memory);
+        }
+    }
+
+    /// Gives everything to the sink.
+    #[inline(never)]
+    fn give<S: Sink>(&mut self, sink: &mut S, memory: &mut impl FnMut(&mut S, u64, u64)) {
+        let core = self.core;
+        for event in &self.events[..self.count] {
+            match *event {
+                Ahead::Execute(block) => sink.execute(core, block),
+                Ahead::Memory(paddr, value) => memory(sink, paddr, value),
+                Ahead::Access {
+                    instruction,
+                    kind,
+                    size,
+                    vaddr,
+                    paddr,
+                } => {
+                    if let Some(instruction) = instruction {
+                        sink.at(core, instruction);
+                    }
+                    sink.access(core, kind, vaddr, paddr, size);
+                }
+            }
+        }
+        self.count = 0;
+    }
+}
+
 /// A trace being read.
 pub struct Reader<R: Read> {
     header: Header,
@@ -47,6 +116,22 @@ impl<R: Read> Reader<R> {
         sink: &mut S,
         mut memory: impl FnMut(&mut S, u64, u64),
     ) -> Result<u64, TraceError> {
+        let mut batch = Batch {
+            core: 0,
+            events: [Ahead::Execute(0); AHEAD],
+            count: 0,
+        };
+        let played = self.play_ahead(sink, &mut memory, &mut batch);
+        batch.give(sink, &mut memory);
+        played
+    }
+
+    fn play_ahead<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        memory: &mut impl FnMut(&mut S, u64, u64),
+        batch: &mut Batch,
+    ) -> Result<u64, TraceError> {
         let mut state = State::new(self.header.cores);
         let (mut events, mut accesses, mut core) = (0u64, 0u64, 0usize);
         let mut told = None;
@@ -63,18 +148,33 @@ impl<R: Read> Reader<R> {
             let mut block = Block::new(&raw, at);
             while let Some(first) = block.first() {
                 events += 1;
+                if !matches!(first, 0x80..|tag::EXECUTE| tag::AT | tag::MEMORY) {
+                    batch.give(sink, memory);
+                }
                 match first {
                     0x80.. => {
                         let (kind, vaddr, paddr, size) = block.access(&mut state, core, first)?;
+                        let mut instruction = None;
                         if let (Some(code), true) =
                             (state.place[core].block, kind != AccessKind::Fetch)
                         {
                             let next = || state.expected(core, code, kind);
-                            let instruction = told.take().unwrap_or_else(next);
-                            state.place[core].accessed(instruction, kind);
-                            sink.at(core, instruction);
+                            let known = told.take().unwrap_or_else(next);
+                            state.place[core].accessed(known, kind);
+                            instruction = Some(known);
                         }
-                        sink.access(core, kind, vaddr, paddr, size);
+                        // A page that was not just there: it will miss.
+                        if first >> 3 & 3 == 2 {
+                            sink.expect(core, vaddr, paddr);
+                        }
+                        let access = Ahead::Access {
+                            instruction,
+                            kind,
+                            size,
+                            vaddr,
+                            paddr,
+                        };
+                        batch.push(access, sink, memory);
                         accesses += 1;
                     }
                     0x40.. => {
@@ -86,6 +186,7 @@ impl<R: Read> Reader<R> {
                         if core >= self.header.cores {
                             return Err(block.damaged("there is no such core"));
                         }
+                        batch.core = core;
                     }
                     tag::INSTRUCTIONS => {
                         state.place[core] = Place::default();
@@ -102,7 +203,7 @@ impl<R: Read> Reader<R> {
                             return Err(block.damaged("a block of code was not given"));
                         }
                         state.place[core] = Place::enter(number);
-                        sink.execute(core, number);
+                        batch.push(Ahead::Execute(number), sink, memory);
                     }
                     tag::AT => told = Some(block.small()?),
                     tag::CONTEXT => sink.set_context(core, block.context()?),
@@ -126,7 +227,8 @@ impl<R: Read> Reader<R> {
                     tag::MARK => sink.mark(core, block.mark()?),
                     tag::MEMORY => {
                         state.word = state.word.wrapping_add(block.number()?);
-                        memory(sink, state.word << 3, block.number()?);
+                        let word = Ahead::Memory(state.word << 3, block.number()?);
+                        batch.push(word, sink, memory);
                     }
                     _ => return Err(block.damaged("an event is unknown")),
                 }
