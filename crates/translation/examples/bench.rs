@@ -4,8 +4,10 @@
 //! The events are made up: on eight cores, two processes each of one cohort run blocks of code
 //! from 64 KB with jumps into 4 MB, and load and store in a hot 16 KB, a warm 1 MB and a cold 256 MB.
 //! The *busy* mix leaves the hot part seldom, as programs do; the *harsh* one often. Of *hits* every access
-//! hits the L1 TLB and the L1 cache, of *misses* nearly none does either.
-//! It prints figures and asserts nothing about them. `-- MODEL MIX` leaves the others out.
+//! hits the L1 TLB and the L1 cache. Of *near* none does either, but the second levels have nearly all; of
+//! *misses* nearly all miss these and the last cache too, so each walks.
+//! It prints figures and asserts nothing about them. `-- MODEL MIX` leaves the others out; a
+//! third word is the number of blocks, for profilers that take their time.
 
 use std::time::Duration;
 use translation::{
@@ -24,6 +26,7 @@ fn cpu_time() -> Duration {
 }
 
 const CORES: usize = 8;
+/// Blocks of code that run.
 const BLOCKS: u64 = 3_000_000;
 /// How often, of 4096 times, a mix goes elsewhere.
 #[derive(Clone, Copy)]
@@ -32,32 +35,45 @@ struct Mix {
     jumps: u64,
     warm: u64,
     cold: u64,
+    /// Whether accesses go around in more lines and pages than the L1s of any model hold instead.
+    around: bool,
 }
 
-const MIXES: [Mix; 4] = [
+const MIXES: [Mix; 5] = [
     Mix {
         name: "hits",
         jumps: 0,
         warm: 0,
         cold: 0,
+        around: false,
+    },
+    Mix {
+        name: "near",
+        jumps: 0,
+        warm: 0,
+        cold: 0,
+        around: true,
     },
     Mix {
         name: "busy",
         jumps: 24,
         warm: 60,
         cold: 2,
+        around: false,
     },
     Mix {
         name: "harsh",
         jumps: 128,
         warm: 176,
         cold: 16,
+        around: false,
     },
     Mix {
         name: "misses",
         jumps: 4096,
         warm: 0,
         cold: 4096,
+        around: false,
     },
 ];
 const SPAN: u64 = 512 << 20;
@@ -80,6 +96,12 @@ fn random(state: &mut u64) -> u64 {
     *state ^= *state >> 7;
     *state ^= *state << 17;
     *state
+}
+
+/// The address of an access, by its number, of those that go around: 128 pages, eight lines of each.
+fn around(number: u64) -> u64 {
+    let (page, round) = (number % 128, number / 128 % 8);
+    page << 12 | ((round * 8 + page) % 64) << 6
 }
 
 /// Six instructions: every second one loads or stores, between them registers are computed.
@@ -108,7 +130,7 @@ fn block() -> [Op; 6] {
 }
 
 /// Gives the events to a sink; returns instructions and accesses.
-fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
+fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix, blocks: u64) -> (u64, u64) {
     let mut state = 1;
     let (mut instructions, mut accesses) = (0, 0);
     let mut code = [0u64; CORES];
@@ -122,7 +144,7 @@ fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
             },
         );
     }
-    for block in 0..BLOCKS {
+    for block in 0..blocks {
         // Slices as QEMU's round robin gives them.
         let core = (block / 10_000) as usize % CORES;
         let process = core * 2 + (block / 160_000) as usize % 2;
@@ -141,13 +163,18 @@ fn drive(sink: &mut impl Sink, roots: &[u64], mix: Mix) -> (u64, u64) {
         } else {
             (code[core] & !0xffff) | ((code[core] + 32 + (dice >> 40) % 64) & 0xfff0)
         };
-        let at = code[core];
+        let at = match mix.around {
+            true => around(block),
+            false => code[core],
+        };
         sink.execute(core, 0);
         sink.access(core, AccessKind::Fetch, at, Some(frames + at), 24);
         for load in 0..3u64 {
             let dice = random(&mut state);
             let (dice, place) = (dice % 4096, dice >> 12);
-            let at = if dice < mix.cold {
+            let at = if mix.around {
+                (64 << 20) + around(block * 3 + load)
+            } else if dice < mix.cold {
                 place % (256 << 20)
             } else if dice < mix.cold + mix.warm {
                 (128 << 20) + place % (1 << 20)
@@ -179,6 +206,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let left_out = |at: usize, name: &str| wanted.get(at).is_some_and(|wanted| wanted != name);
+    let blocks = wanted.get(2).map_or(Ok(BLOCKS), |blocks| blocks.parse())?;
     println!(
         "{:<26} {:<6} {:>10} {:>11} {:>8}",
         "model", "mix", "M instr/s", "M access/s", "L2 MPKI"
@@ -192,7 +220,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let model = model.with_page_tables("x86-64")?;
             let mut machine = Machine::new(&model, CORES, &memory)?;
             let began = cpu_time();
-            let (instructions, accesses) = drive(&mut machine, &roots, mix);
+            let (instructions, accesses) = drive(&mut machine, &roots, mix, blocks);
             let seconds = (cpu_time() - began).as_secs_f64();
             let total = machine.report().total;
             let misses = total.tlb_sum(2, "fetch").2 + total.tlb_sum(2, "data").2;
@@ -216,7 +244,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let mut recorder = Recorder::new(&about, &memory, Vec::new())?;
         let began = cpu_time();
-        let (_, accesses) = drive(&mut recorder, &roots, mix);
+        let (_, accesses) = drive(&mut recorder, &roots, mix, blocks);
         let trace = recorder.finish()?;
         let recorded = (cpu_time() - began).as_secs_f64();
         let model = Model::builtin("babelfish-isca20")?;
