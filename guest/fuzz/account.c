@@ -21,10 +21,10 @@ struct sums {
 	u32 regions;
 };
 
-static bool is_tested(u64 start, u64 end)
+static bool is_tested(u32 slot, u64 start, u64 end)
 {
 	for (u32 page = 0; page < NR_PAGES; page = segment_end(page)) {
-		u64 low = (u64)page_addr(page);
+		u64 low = (u64)layout_addr(&board->slots[slot].layout, page);
 
 		if (start >= low && end <= low + (segment_end(page) - page) * PAGE)
 			return true;
@@ -32,8 +32,9 @@ static bool is_tested(u64 start, u64 end)
 	return false;
 }
 
-static bool read_smaps(pid_t pid, struct sums *sums)
+static bool read_smaps(u32 slot, struct sums *sums)
 {
+	pid_t pid = world->procs[slot].pid;
 	char path[40], line[256];
 	bool inside = false;
 	FILE *file;
@@ -47,7 +48,7 @@ static bool read_smaps(pid_t pid, struct sums *sums)
 		char perms[8];
 
 		if (sscanf(line, "%llx-%llx %7s", &a, &b, perms) == 3) {
-			inside = is_tested(a, b);
+			inside = is_tested(slot, a, b);
 			sums->regions += inside;
 		} else if (sscanf(line, "Rss: %llu", &a) == 1) {
 			sums->all_rss += a;
@@ -107,13 +108,14 @@ static void add_frame(u64 frame)
 }
 
 /* The contents of /proc/PID/pagemap for all tested pages. */
-bool read_pagemap(pid_t pid, u64 entries[NR_PAGES])
+bool read_pagemap(u32 slot, u64 entries[NR_PAGES])
 {
+	const struct layout *of = &board->slots[slot].layout;
 	char path[40];
 	bool good = true;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", world->procs[slot].pid);
 	fd = open(path, O_RDONLY);
 	if (fd < 0)
 		return false;
@@ -121,17 +123,17 @@ bool read_pagemap(pid_t pid, u64 entries[NR_PAGES])
 		ssize_t size = (segment_end(page) - page) * 8;
 
 		good &= pread(fd, entries + page, size,
-			      (u64)page_addr(page) / PAGE * 8) == size;
+			      (u64)layout_addr(of, page) / PAGE * 8) == size;
 	}
 	close(fd);
 	return good;
 }
 
-static bool read_frames(pid_t pid)
+static bool read_frames(u32 slot)
 {
 	static u64 entries[NR_PAGES];
 
-	if (!read_pagemap(pid, entries))
+	if (!read_pagemap(slot, entries))
 		return false;
 	for (u32 i = 0; i < NR_PAGES; i++) {
 		u64 frame = frame_of(entries[i]);
@@ -159,7 +161,7 @@ static void agree(char *text, size_t size)
 
 		if (!proc->alive)
 			continue;
-		if (!read_smaps(proc->pid, &sums) || !read_frames(proc->pid)) {
+		if (!read_smaps(slot, &sums) || !read_frames(slot)) {
 			snprintf(text, size, "process %u is gone", slot);
 			return;
 		}

@@ -38,7 +38,7 @@ static s64 map(const struct cmd *cmd)
 	if (cmd->a < 2)
 		flags |= MAP_ANONYMOUS | MAP_NORESERVE;
 	else
-		fd = file_fds[(cmd->a - 2) / 2];
+		fd = board->file_fds[(cmd->a - 2) / 2];
 	return mmap(page_addr(cmd->page), cmd->n * PAGE, cmd->c & 7, flags, fd,
 		    cmd->b * PAGE) == MAP_FAILED ? -errno : 0;
 }
@@ -50,7 +50,7 @@ static s64 move(const struct cmd *cmd)
 	int err;
 
 	/* Linux 6.17 moves several regions, and leaves the target of a hole as it was. */
-	if (opt.moves_holes)
+	if (board->moves_holes)
 		munmap(to, cmd->n * PAGE);
 	if (mremap(page_addr(cmd->page), cmd->n * PAGE, cmd->n * PAGE,
 		   MREMAP_MAYMOVE | MREMAP_FIXED | (cmd->b ? MREMAP_DONTUNMAP : 0),
@@ -59,7 +59,7 @@ static s64 move(const struct cmd *cmd)
 	err = errno;
 	/* It may have unmapped the target first: then let it always be so. */
 	munmap(to, cmd->n * PAGE);
-	if (!opt.moves_holes)
+	if (!board->moves_holes)
 		return -err;
 	/* And it may have moved some regions. */
 	munmap(page_addr(cmd->page), cmd->n * PAGE);
@@ -70,8 +70,10 @@ static s64 move(const struct cmd *cmd)
 static s64 do_fork(const struct cmd *cmd)
 {
 	u32 slot = cmd->a;	/* the board changes once the parent is done */
-	pid_t pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+	pid_t pid;
 
+	board->slots[slot].layout = layout;
+	pid = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
 	if (pid)
 		return errno_or(pid);
 	noise_forked();
@@ -101,11 +103,17 @@ static s64 do_exec(void)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
+/* Where the process that the command names has the page. */
+static void *remote_addr(const struct cmd *cmd)
+{
+	return layout_addr(&board->slots[cmd->a].layout, cmd->page);
+}
+
 /* a: whose memory; b, c: as for a store. Through pins (VM) or as a debugger (MEM). */
 static s64 other_memory(const struct cmd *cmd, bool writes)
 {
 	struct iovec local = { scratch, cmd->n * PAGE };
-	struct iovec remote = { page_addr(cmd->page), cmd->n * PAGE };
+	struct iovec remote = { remote_addr(cmd), cmd->n * PAGE };
 	pid_t pid = board->pids[cmd->a];
 	bool mem = cmd->op == OP_MEMREAD || cmd->op == OP_MEMWRITE;
 	s64 ret;
@@ -145,7 +153,7 @@ static s64 file_write(const struct cmd *cmd)
 	for (u32 i = 0; i < cmd->n; i++)
 		fill_words(scratch + i * PAGE / 8,
 			   make_tag(ID_FILE, cmd->b, cmd->page + i));
-	return errno_or(pwrite64(file_fds[cmd->a], scratch, cmd->n * PAGE,
+	return errno_or(pwrite64(board->file_fds[cmd->a], scratch, cmd->n * PAGE,
 				 cmd->page * PAGE));
 }
 
@@ -243,12 +251,12 @@ static s64 lend(u32 page)
 {
 	struct iovec iov = { page_addr(page), PAGE };
 
-	return errno_or(vmsplice(pipes[me][1], &iov, 1, SPLICE_F_NONBLOCK));
+	return errno_or(vmsplice(board->pipes[me][1], &iov, 1, SPLICE_F_NONBLOCK));
 }
 
 static s64 drain(void)
 {
-	ssize_t got = read(pipes[me][0], scratch, PAGE);
+	ssize_t got = read(board->pipes[me][0], scratch, PAGE);
 
 	if (got == (ssize_t)PAGE)
 		digest(scratch, next_page());
@@ -318,7 +326,7 @@ static s64 migrate(const struct cmd *cmd)
 /* a: whose; b: advice, of the kinds that lose nothing */
 static s64 advise_other(const struct cmd *cmd)
 {
-	struct iovec remote = { page_addr(cmd->page), cmd->n * PAGE };
+	struct iovec remote = { remote_addr(cmd), cmd->n * PAGE };
 	int fd = syscall(SYS_pidfd_open, board->pids[cmd->a], 0);
 	s64 ret;
 
@@ -396,13 +404,13 @@ s64 execute(const struct cmd *cmd)
 	case OP_PWRITE:
 		return file_write(cmd);
 	case OP_TRUNC:		/* a: file, b: pages */
-		return errno_or(ftruncate(file_fds[cmd->a], cmd->b * PAGE));
+		return errno_or(ftruncate(board->file_fds[cmd->a], cmd->b * PAGE));
 	case OP_PUNCH:		/* a: file */
-		return errno_or(fallocate(file_fds[cmd->a],
+		return errno_or(fallocate(board->file_fds[cmd->a],
 					  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					  cmd->page * PAGE, len));
 	case OP_BRK:		/* a: pages */
-		return errno_or(brk(heap + cmd->a * PAGE));
+		return errno_or(brk((char *)layout.heap + cmd->a * PAGE));
 	case OP_REFS:		/* a: 1 to 4 */
 		return refs(cmd->a);
 	case OP_LOOK:

@@ -108,9 +108,16 @@ struct result {
 	u32 done;		/* it was executed */
 };
 
+/* Where a process has the pages that are tested. */
+struct layout {
+	u64 base;
+	u64 heap;
+};
+
 /* A worker's place on the board, the memory it shares with the controller. */
 #define SLOT_RESULTS	2048
 struct slot {
+	struct layout layout;
 	u32 go, done;		/* futexes: the round handed out, and finished */
 	u32 id;			/* the writer's mark in tags, new for each process */
 	u32 n;
@@ -125,13 +132,14 @@ struct slot {
 struct board {
 	struct slot slots[NR_SLOTS];
 	pid_t pids[NR_SLOTS];	/* for commands that name another process */
+	/* Set up before the first worker. */
+	int file_fds[NR_FILES];
+	int pipes[NR_SLOTS][2];
+	bool moves_holes;	/* see move() */
 };
 
-/* ---- set up before the first worker, the same in all ------------------- */
 extern struct board *board;
-extern char *heap;
-extern int file_fds[NR_FILES];
-extern int pipes[NR_SLOTS][2];
+extern struct layout layout;	/* this process's own */
 
 /*
  * The first pages lie in a gigabyte that has mostly shared memory: there a kernel
@@ -142,12 +150,17 @@ extern int pipes[NR_SLOTS][2];
 #define MAP_BASE	(1UL << 44)
 #define BALLAST		(128UL << 20)
 
-static inline char *page_addr(u32 page)
+static inline char *layout_addr(const struct layout *of, u32 page)
 {
 	if (page >= MAP_PAGES)
-		return heap + (page - MAP_PAGES) * PAGE;
-	return (char *)MAP_BASE + (page < UPPER_PAGES ? GIGABYTE : 0) +
+		return (char *)of->heap + (page - MAP_PAGES) * PAGE;
+	return (char *)of->base + (page < UPPER_PAGES ? GIGABYTE : 0) +
 	       page * PAGE;
+}
+
+static inline char *page_addr(u32 page)
+{
+	return layout_addr(&layout, page);
 }
 
 /* The first page that does not lie behind @page's. */
@@ -239,7 +252,6 @@ struct options {
 	const char *replay, *replay_all;
 	const char *sabotage;
 	bool log, tap;
-	bool moves_holes;	/* see move() */
 };
 
 extern struct options opt;
@@ -272,7 +284,7 @@ void system_setup(void);
 void system_reset_files(void);
 void system_command(const struct cmd *cmd);
 void system_restore(void);
-bool read_pagemap(pid_t pid, u64 entries[NR_PAGES]);
+bool read_pagemap(u32 slot, u64 entries[NR_PAGES]);
 bool vmstat(const char *name, u64 *value);
 u32 shared_tables(pid_t pid);
 void account_check(void);

@@ -22,9 +22,7 @@ const char *const op_names[NR_OPS] = {
 };
 
 struct board *board;
-char *heap;
-int file_fds[NR_FILES];
-int pipes[NR_SLOTS][2];
+struct layout layout = { .base = MAP_BASE };
 bool failed;
 struct options opt = {
 	.seed = 1, .seconds = 0, .episode_ops = 20000, .mode = "any",
@@ -308,6 +306,15 @@ static void parse_options(int argc, char **argv)
 		opt.max_ops = 20000;
 }
 
+/* The heap that is tested begins at a table of its own. */
+static void place_heap(void)
+{
+	layout.heap = ((u64)sbrk(0) + 3 * CHUNK * PAGE - 1) / (CHUNK * PAGE) *
+		      (CHUNK * PAGE);
+	if (brk((char *)layout.heap))
+		broken("cannot move the heap's end: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	u64 before = 0, after = 0, upper_before = 0, upper_after = 0;
@@ -318,11 +325,7 @@ int main(int argc, char **argv)
 	world = shared_memory(3UL << 44, sizeof(*world));
 	/* The workers must neither have it nor be slowed down by it. */
 	madvise(world, sizeof(*world), MADV_DONTFORK);
-	/* The heap that is tested begins at a table of its own. */
-	heap = (char *)(((u64)sbrk(0) + 3 * CHUNK * PAGE - 1) / (CHUNK * PAGE) *
-			(CHUNK * PAGE));
-	if (brk(heap))
-		broken("cannot move the heap's end: %s", strerror(errno));
+	place_heap();
 	system_setup();
 	choose_processors(opt.race);
 	started = told = now_seconds();

@@ -34,7 +34,7 @@ static void end_slot(u32 slot)
 
 	proc_end(slot);
 	board->pids[slot] = 0;
-	while (read(pipes[slot][0], page, sizeof(page)) > 0)
+	while (read(board->pipes[slot][0], page, sizeof(page)) > 0)
 		;
 }
 
@@ -84,6 +84,7 @@ void first_worker(void)
 	pid_t pid;
 
 	prepare_slot(0);
+	board->slots[0].layout = layout;
 	fflush(stdout);
 	pid = fork();
 	if (pid < 0)
@@ -363,7 +364,7 @@ void look_at_all(void)
 	for (u32 slot = 0; slot < NR_SLOTS && !failed; slot++) {
 		if (!world->procs[slot].alive)
 			continue;
-		if (!read_pagemap(world->procs[slot].pid, entries))
+		if (!read_pagemap(slot, entries))
 			broken("cannot read the page map of process %u", slot);
 		for (u32 chunk = 0; chunk < NR_CHUNKS && !failed; chunk++)
 			look_at(slot, chunk, entries + chunk * CHUNK);

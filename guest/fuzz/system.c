@@ -143,11 +143,11 @@ void system_setup(void)
 	u64 value;
 
 	if (uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2)
-		opt.moves_holes = major * 1000 + minor >= 6017;
+		board->moves_holes = major * 1000 + minor >= 6017;
 	for (u32 i = 0; i < NR_FILES; i++)
-		file_fds[i] = open_file(i);
+		board->file_fds[i] = open_file(i);
 	for (u32 i = 0; i < NR_SLOTS; i++)
-		if (pipe2(pipes[i], O_NONBLOCK) < 0)
+		if (pipe2(board->pipes[i], O_NONBLOCK) < 0)
 			broken("no pipe: %s", strerror(errno));
 	if (!strcmp(opt.mode, "any"))
 		return;		/* the machine is somebody's: leave it as it is */
@@ -175,7 +175,7 @@ void system_setup(void)
 void system_reset_files(void)
 {
 	for (u32 i = 0; i < NR_FILES; i++) {
-		if (ftruncate(file_fds[i], 0) || ftruncate(file_fds[i], OBJ_PAGES * PAGE))
+		if (ftruncate(board->file_fds[i], 0) || ftruncate(board->file_fds[i], OBJ_PAGES * PAGE))
 			broken("cannot size a file: %s", strerror(errno));
 		world->objects[i].size = OBJ_PAGES;
 	}

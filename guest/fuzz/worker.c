@@ -35,7 +35,9 @@ static bool sabotaged(const struct cmd *cmd)
 		/* A store of ours shows up in another process. */
 		for (u32 i = 0; i < NR_SLOTS; i++) {
 			struct iovec from = { scratch, PAGE };
-			struct iovec to = { page_addr(cmd->page), PAGE };
+			struct iovec to = {
+				layout_addr(&board->slots[i].layout, cmd->page), PAGE
+			};
 
 			if (i == me || !board->pids[i])
 				continue;
