@@ -83,7 +83,35 @@ static s64 do_fork(const struct cmd *cmd)
 	if (pin_fd >= 0)
 		close(pin_fd);
 	pin_fd = -1;
-	worker(slot);
+	worker(slot, false);
+}
+
+/*
+ * Leaves the group that it shares tables with, if it is in one, and is what it was
+ * before. a: 0 may not be dumped for a moment, 1 has another user for a moment,
+ * 2 moves to the cgroup it began in, 3 and 4 to others, which have labels
+ */
+static s64 leave(u32 how)
+{
+	static const char *const cgroups[] = { "", "fuzz-a/", "fuzz-b/" };
+	char path[60];
+
+	switch (how) {
+	case 0:
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		break;
+	case 1:		/* raw: of this thread alone */
+		syscall(SYS_setresuid, -1, 65534, -1);
+		syscall(SYS_setresuid, -1, 0, -1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		break;
+	default:
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%scgroup.procs",
+			 cgroups[(how - 2) % ARRAY_SIZE(cgroups)]);
+		return write_file(path, "0");
+	}
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return 0;
 }
 
 static s64 do_exec(void)
@@ -431,6 +459,12 @@ s64 execute(const struct cmd *cmd)
 		return pin_read(cmd);
 	case OP_UNPIN:
 		return unpin();
+	case OP_SPAWN:		/* a: slot, b: pages it is moved by, c: group */
+		return start_by_exec(cmd->a, cmd->b, cmd->c, CLONE_PARENT);
+	case OP_BECOME:		/* b, c: the same */
+		return become(cmd->b, cmd->c);
+	case OP_LEAVE:
+		return leave(cmd->a);
 	case OP_ZYGOTE:		/* a: flags */
 		return errno_or(prctl(PR_SET_COHORT, cmd->a, 0, 0, 0));
 	case OP_MIGRATE:

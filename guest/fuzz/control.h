@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 /* The work done until now. */
-extern u64 ops, rounds, forks;
+extern u64 ops, rounds, forks, execs;
 
 double now_seconds(void);
 

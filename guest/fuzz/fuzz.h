@@ -6,8 +6,8 @@
  *
  *   controller	makes up commands, hands them out, keeps the oracle. Maps
  *		nothing of what is tested.
- *   workers	processes forked from one another, which execute commands and report
- *		what came of it. They know nothing.
+ *   workers	processes forked from one another, or started by exec, which execute
+ *		commands and report what came of it. They know nothing.
  *
  * A round hands a burst of commands to one worker (serial: the same seed gives
  * the same run) or to several at once (race: what is private to a process has
@@ -76,7 +76,8 @@ static inline u64 make_tag(u32 id, u32 seq, u32 page)
 	X(TRUNC) X(PUNCH) X(BRK) X(REFS) X(LOOK) X(UREG) X(UUNREG)	\
 	X(UCOPY) X(UZERO) X(UPROT) X(SPLICE) X(DRAIN) X(PIN) X(PINREAD)	\
 	X(UNPIN) X(ZYGOTE) X(MIGRATE) X(COMPACT) X(DROP) X(SWAPOFF)	\
-	X(MODE) X(QUIET) X(WATCH) X(ADVOTHER) X(SCAN) X(RECLAIM)
+	X(MODE) X(QUIET) X(WATCH) X(ADVOTHER) X(SCAN) X(RECLAIM)	\
+	X(SPAWN) X(BECOME) X(LEAVE)
 
 enum op {
 #define X(name) OP_##name,
@@ -122,6 +123,8 @@ struct slot {
 	u32 id;			/* the writer's mark in tags, new for each process */
 	u32 n;
 	u32 noise;		/* threads that touch pages during the burst */
+	u32 at;			/* the command that is executed */
+	u32 ready;		/* futex: a worker that starts by exec has started */
 	struct cmd cmds[MAX_BURST];
 	struct result results[MAX_BURST];
 	u32 nr_pages;
@@ -135,7 +138,9 @@ struct board {
 	/* Set up before the first worker. */
 	int file_fds[NR_FILES];
 	int pipes[NR_SLOTS][2];
+	int ballast_fd;
 	bool moves_holes;	/* see move() */
+	char sabotage[16];
 };
 
 extern struct board *board;
@@ -149,6 +154,8 @@ extern struct layout layout;	/* this process's own */
 #define GIGABYTE	(1UL << 30)
 #define MAP_BASE	(1UL << 44)
 #define BALLAST		(128UL << 20)
+/* Pages by which a layout may be moved: the board lies behind all of them. */
+#define MAX_SHIFT	((1UL << 32) - (1UL << 20))
 
 static inline char *layout_addr(const struct layout *of, u32 page)
 {
@@ -234,6 +241,8 @@ bool page_has_content(const struct mpage *page);
 void world_reset(void);
 void proc_start(u32 slot, pid_t pid);
 void proc_end(u32 slot);
+/* It executes another program: its memory is gone. */
+void proc_exec(struct proc *proc);
 
 /* Takes an executed command and its result; reports a mistake. */
 void oracle_apply(const struct cmd *cmd, const struct result *res,
@@ -249,6 +258,8 @@ struct options {
 	u32 race;		/* percent of rounds with several workers */
 	u32 noise;		/* threads a worker has in such rounds */
 	const char *mode;	/* what must share: always, optin, never, any */
+	const char *exec;	/* workers start by exec too: equal, random; or NULL */
+	const char *join;	/* who joins tables then: user, group, never */
 	const char *replay, *replay_all;
 	const char *sabotage;
 	bool log, tap;
@@ -279,11 +290,28 @@ struct round {
 void generate(struct round *round);
 void generate_start(struct round *round, u32 step);
 
-void worker(u32 slot) __attribute__((noreturn));
+/* @resumes: it has executed the program again, in the middle of a burst. */
+void worker(u32 slot, bool resumes) __attribute__((noreturn));
+/* The memory that the controller and the workers share. */
+void make_board(void);
+/* The heap that is tested begins at a table of its own. */
+void place_heap(void);
+/*
+ * Starts a process that executes the fuzzer, with its pages @shift pages behind where
+ * they are else, in the group of that number. Returns its number, or -errno.
+ */
+pid_t start_by_exec(u32 slot, u32 shift, u32 group, int flags);
+/* What that process does; @where is the board's descriptor and the slot. */
+void worker_by_exec(const char *where) __attribute__((noreturn));
 void system_setup(void);
 void system_reset_files(void);
 void system_command(const struct cmd *cmd);
 void system_restore(void);
+/* How many tables processes have joined by now, whatever the kernel. */
+struct joins {
+	u64 opened, joined, withdrawn;
+};
+void count_joins(struct joins *joins);
 bool read_pagemap(u32 slot, u64 entries[NR_PAGES]);
 bool vmstat(const char *name, u64 *value);
 u32 shared_tables(pid_t pid);

@@ -42,9 +42,14 @@ static void pick_command(struct cmd *cmd, u32 slot)
 {
 	static u32 sum;
 
-	if (!sum)
+	if (!sum) {
+		if (opt.exec) {
+			weights[OP_BECOME] = 4;
+			weights[OP_LEAVE] = 5;
+		}
 		for (u32 i = 0; i < NR_OPS; i++)
 			sum += weights[i];
+	}
 	for (;;) {
 		u32 at = rnd(sum), op = 0;
 
@@ -60,10 +65,14 @@ static void pick_command(struct cmd *cmd, u32 slot)
 
 static void add_burst(struct round *round, u32 slot, u32 length)
 {
-	u32 pages = 0;
+	u32 pages = 0, first = 0;
 
 	claimed_slots |= 1U << slot;
-	for (u32 i = 0; i < length; i++) {
+	if (opt.exec)
+		first = add_mirrors(round, slot);
+	for (u32 i = first; i < length || i == first; i++) {
+		if (i == MAX_BURST)
+			break;
 		struct cmd *cmd = &round->cmds[round->n];
 
 		pick_command(cmd, slot);
@@ -76,7 +85,8 @@ static void add_burst(struct round *round, u32 slot, u32 length)
 		round->n++;
 		pages += cmd->n;
 		if (cmd->op == OP_EXIT || cmd->op == OP_FORK ||
-		    cmd->op == OP_SPLICE || cmd->op == OP_PIN || pages > 1200)
+		    cmd->op == OP_SPLICE || cmd->op == OP_PIN || pages > 1200 ||
+		    cmd->op == OP_SPAWN || cmd->op == OP_BECOME)
 			break;
 	}
 }
@@ -90,7 +100,7 @@ static void pick_victim(struct round *round, u32 slot)
 	for (u32 i = 0; i < round->n; i++) {
 		u32 op = round->cmds[i].op;
 
-		if (round->cmds[i].slot == slot && (op == OP_FORK || op == OP_EXIT))
+		if (round->cmds[i].slot == slot && (op == OP_FORK || op == OP_SPAWN || op == OP_EXIT))
 			return;
 	}
 	round->kill = slot;
@@ -152,16 +162,12 @@ static bool disturb(struct cmd *cmd, const struct cmd *watch)
  * One process looks at pages while another one, on another processor, takes them
  * away: what it sees once that is done must be new.
  */
-static bool generate_watch(struct round *round)
+static bool generate_watch(struct round *round, struct cmd watch)
 {
-	struct cmd watch = { .op = OP_WATCH }, *cmd = round->cmds;
-	int watcher = pick_slot(true, -1);
-	int other = pick_slot(true, watcher);
+	struct cmd *cmd = round->cmds;
+	int other = watch.a;
 
-	watch.slot = watcher;
-	watch.a = other;
-	if (other < 0 || !pick_region(&watch, NR_PAGES, 8) ||
-	    !(proc_of(&watch)->pages[watch.page].prot & PROT_READ))
+	if (other < 0 || !(proc_of(&watch)->pages[watch.page].prot & PROT_READ))
 		return false;
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->slot = other;
@@ -181,8 +187,41 @@ static bool generate_watch(struct round *round)
 	return round->race = true;
 }
 
+static bool generate_any_watch(struct round *round)
+{
+	struct cmd watch = { .op = OP_WATCH };
+	int watcher = pick_slot(true, -1);
+	int other = pick_slot(true, watcher);
+
+	watch.slot = watcher;
+	watch.a = other;
+	return other >= 0 && pick_region(&watch, NR_PAGES, 8) &&
+	       generate_watch(round, watch);
+}
+
+/*
+ * The same where the first look finds no table, while another process has one with the
+ * same pages that it changes: one round maps, the next one looks.
+ */
+static struct cmd newcomer;
+
+static bool generate_newcomer(struct round *round)
+{
+	u32 chunk = rnd(MAP_PAGES / CHUNK);
+	int other = mirror_source(chunk, -1);
+	int slot = pick_slot(true, other);
+
+	if (other < 0 || slot < 0 || !add_mirror(round, slot, other, chunk, false))
+		return false;
+	newcomer = (struct cmd){ .op = OP_WATCH, .slot = slot, .a = other };
+	newcomer.page = round->cmds[1].page + rnd(HOT_PAGES);
+	newcomer.n = 1 + rnd(8);
+	return true;
+}
+
 void generate(struct round *round)
 {
+	struct cmd watch = newcomer;
 	u32 slots = 1;
 
 	memset(claimed_read, 0, sizeof(claimed_read));
@@ -191,6 +230,10 @@ void generate(struct round *round)
 	round->n = 0;
 	round->kill = -1;
 	round->race = racing = false;
+	newcomer.op = 0;
+	if (watch.op == OP_WATCH && generate_watch(round, watch))
+		return;
+	round->n = 0;
 	for (u32 i = 0; i < ARRAY_SIZE(globals); i++) {
 		struct cmd *cmd = &round->cmds[0];
 
@@ -206,7 +249,9 @@ void generate(struct round *round)
 			return;
 		}
 	}
-	if (rnd(200) < opt.race && generate_watch(round))
+	if (opt.exec && rnd(400) < opt.race && generate_newcomer(round))
+		return;
+	if (rnd(200) < opt.race && generate_any_watch(round))
 		return;
 	if (rnd(100) < opt.race) {
 		round->race = racing = true;
@@ -228,6 +273,7 @@ void generate_start(struct round *round, u32 step)
 {
 	memset(round, 0, sizeof(*round));
 	round->kill = -1;
+	newcomer.op = 0;
 	for (u32 i = 0; i < NR_CHUNKS && step == 0; i++) {
 		struct cmd *cmd = &round->cmds[round->n++];
 
@@ -241,12 +287,16 @@ void generate_start(struct round *round, u32 step)
 		}
 		cmd->c = PROT_READ | PROT_WRITE;
 		cmd->a = cmd->page < UPPER_PAGES ? 1 + 2 * rnd(NR_FILES + 1) :
-			 i % 3 == 2 ? 2 + 2 * rnd(NR_FILES) : 0;
+			 i % 3 == 2 || (opt.exec && i % 3) ? 2 + 2 * rnd(NR_FILES) : 0;
+		/* What has no name comes to others by fork alone. */
+		if (opt.exec && cmd->a == 1)
+			cmd->a = 3;
 	}
 	for (u32 i = 0; i < 2 * NR_CHUNKS && step == 1; i++) {
 		struct cmd *cmd = &round->cmds[round->n++];
 
-		cmd->op = OP_WRITE;
+		/* Private pages of files that nobody has written to may be joined. */
+		cmd->op = opt.exec && rnd(2) ? OP_CHECK : OP_WRITE;
 		cmd->page = i / 2 * CHUNK + (i % 2 ? CHUNK - HOT_PAGES : 0);
 		cmd->n = 1 + rnd(HOT_PAGES);
 		cmd->a = ++world->seq;
@@ -257,5 +307,10 @@ void generate_start(struct round *round, u32 step)
 		round->cmds[0].op = OP_FORK;
 		round->cmds[0].slot = rnd(step - 1);
 		round->cmds[0].a = step - 1;
+		if (opt.exec && step % 3) {
+			round->cmds[0].op = OP_SPAWN;
+			round->cmds[0].b = pick_shift();
+			round->cmds[0].c = pick_group();
+		}
 	}
 }

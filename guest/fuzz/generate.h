@@ -38,6 +38,21 @@ bool claim(const struct cmd *cmd, const struct proc *proc, bool write);
 bool only_anon(const struct cmd *cmd, u32 page);
 bool any_flag(const struct cmd *cmd, u16 flags);
 
+/*
+ * A process maps in a chunk what @from has there, if that is pieces of files alone, else
+ * what is made up, and looks at some of it if @looks says so. Returns how many commands
+ * that takes.
+ */
+u32 add_mirror(struct round *round, u32 slot, int from, u32 chunk, bool looks);
+/* The same for some chunks, at the start of a burst. */
+u32 add_mirrors(struct round *round, u32 slot);
+bool mirror_allowed(u32 chunk);
+/* A process that has pieces of files alone in a chunk, or -1. */
+int mirror_source(u32 chunk, int but);
+/* Where a process that starts by exec has its pages, and its group. */
+u32 pick_shift(void);
+u32 pick_group(void);
+
 /* Makes up the arguments of @cmd; false if it makes no sense now. */
 bool finish(struct cmd *cmd);
 

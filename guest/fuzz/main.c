@@ -26,9 +26,11 @@ struct layout layout = { .base = MAP_BASE };
 bool failed;
 struct options opt = {
 	.seed = 1, .seconds = 0, .episode_ops = 20000, .mode = "any",
+	.join = "user",
 };
 
 static bool wants_log;
+static const char *asked_exec, *asked_join;	/* a script may say otherwise */
 static u32 episode;
 static double started, told;
 
@@ -113,6 +115,8 @@ static bool time_left(void)
 static void begin_episode(void)
 {
 	opt.log = wants_log;
+	if (opt.log && opt.exec)
+		printf("> exec %s %s\n", opt.exec, opt.join);
 	world_reset();
 	system_reset_files();
 	system_restore();
@@ -152,6 +156,24 @@ static void run_episode(void)
 	end_episode();
 }
 
+static bool is_one_of(const char *word, const char *const words[])
+{
+	while (*words && strcmp(word, *words))
+		words++;
+	return *words;
+}
+
+static void check_exec(void)
+{
+	static const char *const execs[] = { "equal", "random", NULL };
+	static const char *const joins[] = { "user", "group", "never", NULL };
+
+	if (opt.exec && !is_one_of(opt.exec, execs))
+		broken("--exec %s is none of equal and random", opt.exec);
+	if (!is_one_of(opt.join, joins))
+		broken("--join %s is none of user, group and never", opt.join);
+}
+
 static bool has_race(FILE *file)
 {
 	char line[200];
@@ -161,6 +183,27 @@ static bool has_race(FILE *file)
 		race |= !strncmp(line, "round race", 10);
 	rewind(file);
 	return race;
+}
+
+/* A script says how workers start and who joins: "exec random user"; else as asked. */
+static void read_header(FILE *file)
+{
+	static char exec[10], join[10];
+	char line[200];
+
+	opt.exec = asked_exec;
+	opt.join = asked_join;
+	while (fgets(line, sizeof(line), file)) {
+		if (line[0] == '#' || line[0] == '\n')
+			continue;
+		if (sscanf(line, "exec %9s %9s", exec, join) == 2) {
+			opt.exec = exec;
+			opt.join = join;
+			check_exec();
+		}
+		break;
+	}
+	rewind(file);
 }
 
 static void replay(const char *path)
@@ -174,6 +217,7 @@ static void replay(const char *path)
 	if (!file)
 		broken("cannot read %s: %s", path, strerror(errno));
 	choose_processors(has_race(file));
+	read_header(file);
 	episode = 1;
 	begin_episode();
 	memset(&round, 0, sizeof(round));
@@ -181,6 +225,8 @@ static void replay(const char *path)
 	while (fgets(line, sizeof(line), file) && !failed) {
 		number++;
 		if (line[0] == '#' || line[0] == '\n')
+			continue;
+		if (!strncmp(line, "exec ", 5))
 			continue;
 		if (sscanf(line, "round %9s %d", how, &kill) == 2) {
 			if (round.n)
@@ -250,6 +296,30 @@ static void check_sharing(u64 shared, u64 upper)
 		     most_shared);
 }
 
+/* A run in which nobody joined a table has not tested joining. */
+static void check_joins(const struct joins *from)
+{
+	struct joins now;
+
+	if (!execs)
+		return;
+	printf("metric execs %llu workers\n", (unsigned long long)execs);
+	count_joins(&now);
+	printf("metric join-opened %llu tables\n",
+	       (unsigned long long)(now.opened - from->opened));
+	printf("metric join-joined %llu tables\n",
+	       (unsigned long long)(now.joined - from->joined));
+	printf("metric join-withdrawn %llu tables\n",
+	       (unsigned long long)(now.withdrawn - from->withdrawn));
+	if (!strcmp(opt.mode, "any") || !strcmp(opt.mode, "never") ||
+	    !strcmp(opt.join, "never") || opt.replay || opt.replay_all || opt.episode)
+		return;
+	if (!failed && now.joined == from->joined)
+		fail("%llu workers were started by exec and none has joined a table (%llu were opened)",
+		     (unsigned long long)execs,
+		     (unsigned long long)(now.opened - from->opened));
+}
+
 static void usage(void)
 {
 	puts("fuzz [options]: random memory operations by a tree of processes, each checked\n"
@@ -261,6 +331,10 @@ static void usage(void)
 	     "  --noise N        1: threads that touch memory in such rounds (0)\n"
 	     "  --mode M         always, optin, never: the kernel's, with sharing checked;\n"
 	     "                   any: any kernel, no switch of it is touched (the default)\n"
+	     "  --exec L         workers start by exec too, with their pages at equal or at\n"
+	     "                   random addresses\n"
+	     "  --join J         user, group, never: who joins tables then (user); the run\n"
+	     "                   fails if none was joined\n"
 	     "  --replay FILE    the commands in a file\n"
 	     "  --replay-all DIR those in each .fuzz file there; tells each verdict as TAP\n"
 	     "  --log            print each round before it is run\n"
@@ -278,7 +352,8 @@ static void parse_options(int argc, char **argv)
 		{ "noise", 1, 0, 'n' }, { "mode", 1, 0, 'm' },
 		{ "replay", 1, 0, 'R' }, { "replay-all", 1, 0, 'A' }, { "log", 0, 0, 'l' },
 		{ "tap", 0, 0, 'T' }, { "sabotage", 1, 0, 'S' },
-		{ "nothing", 0, 0, 'x' }, { "help", 0, 0, 'h' }, { 0 },
+		{ "exec", 1, 0, 'X' }, { "join", 1, 0, 'j' },
+		{ "worker", 1, 0, 'w' }, { "nothing", 0, 0, 'x' }, { "help", 0, 0, 'h' }, { 0 },
 	};
 	int c;
 
@@ -297,6 +372,9 @@ static void parse_options(int argc, char **argv)
 		case 'l': wants_log = true; break;
 		case 'T': opt.tap = true; break;
 		case 'S': opt.sabotage = optarg; break;
+		case 'X': opt.exec = optarg; break;
+		case 'j': opt.join = optarg; break;
+		case 'w': worker_by_exec(optarg);
 		case 'x': exit(0);
 		case 'h': usage(); exit(0);
 		default: usage(); exit(2);
@@ -304,24 +382,21 @@ static void parse_options(int argc, char **argv)
 	if (!opt.seconds && !opt.max_ops && !opt.episode && !opt.replay &&
 	    !opt.replay_all)
 		opt.max_ops = 20000;
-}
-
-/* The heap that is tested begins at a table of its own. */
-static void place_heap(void)
-{
-	layout.heap = ((u64)sbrk(0) + 3 * CHUNK * PAGE - 1) / (CHUNK * PAGE) *
-		      (CHUNK * PAGE);
-	if (brk((char *)layout.heap))
-		broken("cannot move the heap's end: %s", strerror(errno));
+	check_exec();
+	asked_exec = opt.exec;
+	asked_join = opt.join;
 }
 
 int main(int argc, char **argv)
 {
 	u64 before = 0, after = 0, upper_before = 0, upper_after = 0;
+	struct joins joins;
 
 	parse_options(argc, argv);
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
-	board = shared_memory(2UL << 44, sizeof(*board));
+	make_board();
+	if (opt.sabotage)
+		snprintf(board->sabotage, sizeof(board->sabotage), "%s", opt.sabotage);
 	world = shared_memory(3UL << 44, sizeof(*world));
 	/* The workers must neither have it nor be slowed down by it. */
 	madvise(world, sizeof(*world), MADV_DONTFORK);
@@ -331,6 +406,7 @@ int main(int argc, char **argv)
 	started = told = now_seconds();
 	vmstat("cohort_ptp_shared", &before);
 	vmstat("cohort_pmd_shared", &upper_before);
+	count_joins(&joins);
 	if (strcmp(opt.mode, "any"))
 		account_leaks(true);
 	if (opt.replay_all) {
@@ -346,6 +422,7 @@ int main(int argc, char **argv)
 	}
 	vmstat("cohort_ptp_shared", &after);
 	vmstat("cohort_pmd_shared", &upper_after);
+	opt.exec = NULL;	/* who joins is as it was found */
 	system_restore();
 	/* Another machine's other processes come and go. */
 	if (!failed && strcmp(opt.mode, "any"))
@@ -355,6 +432,7 @@ int main(int argc, char **argv)
 	printf("metric forks %llu forks\n", (unsigned long long)forks);
 	printf("metric seconds %.3f s\n", now_seconds() - started);
 	check_sharing(after - before, upper_after - upper_before);
+	check_joins(&joins);
 	if (opt.tap && !opt.replay_all && failed)
 		puts("# FATAL: the fuzzer's oracle knows better");
 	if (opt.tap && !opt.replay_all)

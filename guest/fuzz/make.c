@@ -24,7 +24,7 @@ static bool gen_map(struct cmd *cmd)
 	cmd->c = prots[rnd(ARRAY_SIZE(prots))];
 	if (rnd(6) == 0 && (cmd->n <= 16 || rnd(8) == 0))
 		cmd->c |= 1 << 8;
-	if (cmd->page < UPPER_PAGES ? rnd(48) == 0 : rnd(100) < 50)
+	if (cmd->page < UPPER_PAGES ? rnd(48) == 0 : rnd(100) < (opt.exec ? 25 : 50))
 		return true;
 	if (racing)
 		return cmd->page >= UPPER_PAGES;
@@ -322,12 +322,24 @@ bool finish(struct cmd *cmd)
 
 		if (child < 0)
 			return false;
-		if (too_many_regions(cmd))
+		if (opt.exec && rnd(2)) {
+			cmd->op = OP_SPAWN;
+			cmd->b = pick_shift();
+			cmd->c = pick_group();
+		} else if (too_many_regions(cmd)) {
 			return true;
+		}
 		cmd->a = child;
 		claimed_slots |= 1U << child;
 		return true;
 	}
+	case OP_BECOME:
+		cmd->b = pick_shift();
+		cmd->c = pick_group();
+		return true;
+	case OP_LEAVE:
+		cmd->a = rnd(5);
+		return true;
 	case OP_EXIT:
 	case OP_KILL:
 		return world->alive > 3;
@@ -387,7 +399,7 @@ bool finish(struct cmd *cmd)
 		cmd->a = 1 + rnd(127);
 		return true;
 	case OP_MODE:
-		cmd->a = rnd(100);
+		cmd->a = rnd(opt.exec ? 120 : 100);
 		return true;
 	default:
 		return true;

@@ -399,6 +399,16 @@ void oracle_apply(const struct cmd *cmd, const struct result *res,
 		if (ret)
 			wrong("the program returned %lld", (long long)ret);
 		return;
+	case OP_SPAWN:
+		if (ret <= 0)
+			return wrong("returned %lld", (long long)ret);
+		proc_start(cmd->a, ret);
+		world->procs[cmd->a].zygote = PR_COHORT_ZYGOTE;
+		return;
+	case OP_BECOME:
+		if (ret)
+			return wrong("returned %lld", (long long)ret);
+		return proc_exec(proc);
 	case OP_VMREAD:
 	case OP_VMWRITE:
 	case OP_MEMREAD:

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernel.h"
+
 struct world *world;
 const struct cmd *now;
 
@@ -217,6 +219,15 @@ void proc_end(u32 slot)
 		set_none(&proc->pages[i]);
 	proc->alive = false;
 	world->alive--;
+}
+
+void proc_exec(struct proc *proc)
+{
+	for (u32 i = 0; i < NR_PAGES; i++)
+		set_none(&proc->pages[i]);
+	proc->brk = 0;
+	proc->pinned = false;
+	proc->zygote = PR_COHORT_ZYGOTE;
 }
 
 void fork_proc(struct proc *parent, u32 slot, pid_t pid)

@@ -17,14 +17,15 @@
 /* Guest seconds after which a worker hangs: a debug kernel emulated is slow. */
 #define HANG_SECONDS	300
 
-u64 ops, rounds, forks;
+u64 ops, rounds, forks, execs;
 
 static void prepare_slot(u32 slot)
 {
 	struct slot *s = &board->slots[slot];
 
-	s->go = s->done = s->n = s->noise = 0;
+	s->go = s->done = s->n = s->noise = s->ready = 0;
 	s->noise_bad = 0;
+	s->at = s->nr_pages = 0;
 	s->id = ++world->next_id;
 }
 
@@ -45,6 +46,32 @@ static void reap(u32 slot)
 	while (waitpid(world->procs[slot].pid, &status, 0) < 0 && errno == EINTR)
 		;
 	end_slot(slot);
+}
+
+/* Waits until a process that was started by exec serves its slot. */
+static bool wait_ready(u32 slot)
+{
+	struct slot *s = &board->slots[slot];
+	double since = now_seconds();
+	int status;
+
+	execs++;
+	while (!__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE)) {
+		futex_wait(&s->ready, 0, 1000);
+		if (__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
+			break;
+		if (waitpid(world->procs[slot].pid, &status, WNOHANG) > 0) {
+			fail("process %u was executed and ended with status %x", slot,
+			     status);
+			end_slot(slot);
+			return false;
+		}
+		if (now_seconds() - since > HANG_SECONDS) {
+			fail("process %u was executed and hangs", slot);
+			return false;
+		}
+	}
+	return true;
 }
 
 void kill_all(void)
@@ -86,17 +113,19 @@ void first_worker(void)
 	prepare_slot(0);
 	board->slots[0].layout = layout;
 	fflush(stdout);
-	pid = fork();
+	pid = opt.exec ? start_by_exec(0, 0, !strcmp(opt.join, "group"), 0) : fork();
 	if (pid < 0)
 		broken("cannot fork: %s", strerror(errno));
 	if (pid == 0) {
 		prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0);
 		shared_memory((u64)page_addr(0) + GIGABYTE / 2, BALLAST);
-		worker(0);
+		worker(0, false);
 	}
 	proc_start(0, pid);
 	world->procs[0].zygote = PR_COHORT_ZYGOTE;
 	board->pids[0] = pid;
+	if (opt.exec)
+		wait_ready(0);
 }
 
 /* ---- rounds ------------------------------------------------------------------- */
@@ -137,8 +166,11 @@ static bool valid(const struct cmd *cmd, u32 taken, const struct round *round,
 	case OP_RESIZE:
 		return cmd->a && cmd->page + cmd->a <= segment_end(cmd->page);
 	case OP_FORK:
+	case OP_SPAWN:
 		return cmd->a < NR_SLOTS && !world->procs[cmd->a].alive &&
-		       !(taken & (1U << cmd->a));
+		       !(taken & (1U << cmd->a)) && cmd->b <= MAX_SHIFT;
+	case OP_BECOME:
+		return cmd->b <= MAX_SHIFT;
 	case OP_VMREAD:
 	case OP_VMWRITE:
 	case OP_MEMREAD:
@@ -243,6 +275,12 @@ static bool collect(u32 slot, bool killed)
 		if (s->cmds[i].op == OP_FORK && res->ret > 0) {
 			board->pids[s->cmds[i].a] = res->ret;
 			forks++;
+		} else if (s->cmds[i].op == OP_SPAWN && res->ret > 0) {
+			board->pids[s->cmds[i].a] = res->ret;
+			if (!wait_ready(s->cmds[i].a))
+				return false;
+		} else if (s->cmds[i].op == OP_BECOME) {
+			execs++;
 		}
 		ended |= s->cmds[i].op == OP_EXIT;
 	}
@@ -261,8 +299,11 @@ void run_round(struct round *round)
 	if (opt.log)
 		log_round(round);
 	rounds++;
-	for (u32 i = 0; i < NR_SLOTS; i++)
+	for (u32 i = 0; i < NR_SLOTS; i++) {
 		board->slots[i].n = 0;
+		board->slots[i].at = 0;
+		board->slots[i].nr_pages = 0;
+	}
 	for (u32 i = 0; i < round->n; i++) {
 		struct cmd *cmd = &round->cmds[i];
 		struct slot *s = &board->slots[cmd->slot % NR_SLOTS];
@@ -279,7 +320,7 @@ void run_round(struct round *round)
 		}
 		if (s->n == MAX_BURST || !valid(cmd, taken, round, posted))
 			continue;
-		if (cmd->op == OP_FORK) {
+		if (cmd->op == OP_FORK || cmd->op == OP_SPAWN) {
 			taken |= 1U << cmd->a;
 			prepare_slot(cmd->a);
 		}

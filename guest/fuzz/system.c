@@ -20,6 +20,7 @@
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 
 static const char *swap_device;
+static char first_join[8];	/* as it was found */
 
 int write_file(const char *path, const char *text)
 {
@@ -115,6 +116,34 @@ static void set_up_swap(void)
 	}
 }
 
+/* Two cgroups whose labels are names that processes also choose, see leave(). */
+static void set_up_groups(void)
+{
+	static const char *const names[] = { "fuzz-a", "fuzz-b" };
+	char path[60], line[80] = "", *word;
+	FILE *file = fopen(COHORT "join", "r");
+
+	if (!file)
+		return;		/* a kernel without groups */
+	if (fgets(line, sizeof(line), file) && (word = strchr(line, '[')))
+		sscanf(word, "[%7[a-z]", first_join);
+	fclose(file);
+	for (u32 i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", names[i]);
+		mkdir(path, 0755);
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s/memory.cohort", names[i]);
+		write_file(path, names[i]);
+	}
+}
+
+void count_joins(struct joins *joins)
+{
+	memset(joins, 0, sizeof(*joins));
+	vmstat("cohort_ptp_opened", &joins->opened);
+	vmstat("cohort_ptp_joined", &joins->joined);
+	vmstat("cohort_ptp_withdrawn", &joins->withdrawn);
+}
+
 /* A file that can have holes made into it, else memory. */
 static int open_file(u32 number)
 {
@@ -170,6 +199,7 @@ void system_setup(void)
 	/* Its pages would be counted as resident, and they are no one's. */
 	write_file(THP "use_zero_page", "0");
 	set_up_swap();
+	set_up_groups();
 }
 
 void system_reset_files(void)
@@ -188,6 +218,11 @@ void system_restore(void)
 	write_file(COHORT "enabled", opt.mode);
 	write_file(COHORT "unshare_copy", "referenced");
 	write_file(COHORT "fork_copy", "stock");
+	if (opt.exec && write_file(COHORT "join", opt.join) < 0 &&
+	    strcmp(opt.join, "never"))
+		broken("cannot write %sjoin: this kernel has no groups", COHORT);
+	if (!opt.exec && first_join[0])
+		write_file(COHORT "join", first_join);
 }
 
 void system_command(const struct cmd *cmd)
@@ -214,16 +249,18 @@ void system_command(const struct cmd *cmd)
 	case OP_RECLAIM:
 		write_file("/sys/fs/cgroup/memory.reclaim", "2M");
 		break;
-	case OP_MODE:		/* a: 0 to 99 */
+	case OP_MODE:		/* a: 0 to 119 */
 		if (cmd->a < 40)
 			write_file(COHORT "unshare_copy",
 				   cmd->a & 1 ? "all" : "referenced");
 		else if (cmd->a < 60)
 			write_file(COHORT "fork_copy",
 				   cmd->a & 1 ? "file" : "stock");
-		else
+		else if (cmd->a < 100)
 			write_file(COHORT "enabled",
 				   cmd->a < 68 ? "never" : opt.mode);
+		else
+			write_file(COHORT "join", cmd->a < 105 ? "never" : opt.join);
 		break;
 	}
 }

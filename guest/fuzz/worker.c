@@ -55,7 +55,7 @@ static bool sabotaged(const struct cmd *cmd)
 }
 
 /* Serves a slot until it is told to end. Never returns, so forks may nest. */
-void worker(u32 slot)
+void worker(u32 slot, bool resumes)
 {
 	struct sigaction action = {
 		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER,
@@ -67,7 +67,12 @@ void worker(u32 slot)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
-	last = 0;
+	last = my->done;
+	if (resumes) {
+		my->results[my->at].ret = 0;
+		my->results[my->at].done = 1;
+		my->at++;
+	}
 	for (;;) {
 		u32 go;
 		bool ends = false;
@@ -75,11 +80,10 @@ void worker(u32 slot)
 		while ((go = __atomic_load_n(&my->go, __ATOMIC_ACQUIRE)) == last)
 			futex_wait(&my->go, last, 0);
 		last = go;
-		my->nr_pages = 0;
 		noise(my->noise);
-		for (u32 i = 0; i < my->n; i++) {
-			const struct cmd *cmd = &my->cmds[i];
-			struct result *res = &my->results[i];
+		for (; my->at < my->n; my->at++) {
+			const struct cmd *cmd = &my->cmds[my->at];
+			struct result *res = &my->results[my->at];
 
 			res->first = my->nr_pages;
 			if (cmd->op == OP_EXIT) {

@@ -43,6 +43,9 @@ s64 store_pages(u32 page, u32 n, u64 (*tag)(u32 page, u32 arg), u32 arg,
 
 s64 execute(const struct cmd *cmd);
 
+/* Executes the fuzzer again in this process, see start_by_exec(); returns if that fails. */
+s64 become(u32 shift, u32 group);
+
 /* Turn the thread on, or off and wait until it has stopped. */
 void noise(bool on);
 /* In a new process, which has no such thread yet. */
