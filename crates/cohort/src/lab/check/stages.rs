@@ -165,6 +165,23 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "fuzz", "--minutes", "60"],
         made_from: GUEST,
     },
+    // Workers that were not forked from one another join tables as programs of one user.
+    Stage {
+        name: "fuzz, started by exec",
+        counts: Counts::Status,
+        command: &[
+            "cohort",
+            "lab",
+            "fuzz",
+            "--minutes",
+            "30",
+            "--exec",
+            "random",
+            "--join",
+            "user",
+        ],
+        made_from: GUEST,
+    },
     // Each test fails on a kernel in which the function that it guards does nothing.
     Stage {
         name: "mutations",

@@ -18,6 +18,9 @@ pub struct Round {
 /// The commands of a run in order, which `fuzz --replay` reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
+    /// How workers start and who joins tables, as the words after `exec`; absent if they are
+    /// forked alone.
+    pub exec: Option<String>,
     /// The rounds.
     pub rounds: Vec<Round>,
 }
@@ -45,7 +48,9 @@ impl Script {
     fn parse(lines: impl Iterator<Item = String>) -> Self {
         let mut script = Script::default();
         for line in lines {
-            if let Some(how) = line.strip_prefix("round ") {
+            if let Some(words) = line.strip_prefix("exec ") {
+                script.exec = Some(words.to_string());
+            } else if let Some(how) = line.strip_prefix("round ") {
                 script.rounds.push(Round {
                     how: how.to_string(),
                     commands: Vec::new(),
@@ -83,12 +88,18 @@ impl Script {
                 });
             }
         }
-        Script { rounds }
+        Script {
+            exec: self.exec.clone(),
+            rounds,
+        }
     }
 }
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(words) = &self.exec {
+            writeln!(f, "exec {words}")?;
+        }
         for round in &self.rounds {
             writeln!(f, "round {}", round.how)?;
             for command in &round.commands {
@@ -248,6 +259,17 @@ mod tests {
         let part = script.only(|number| number == 2);
         assert_eq!(part.to_string(), "round race 2\n1 WRITE 0 4 1 15 0\n");
         assert_eq!(script.only(|_| true), script);
+    }
+
+    #[test]
+    fn a_script_keeps_how_its_workers_start() {
+        let log = format!("> exec random user\n{LOG}");
+        let lines: Vec<String> = log.lines().map(String::from).collect();
+        let script = Script::from_log(&lines);
+        assert_eq!(script.len(), 3);
+        let part = script.only(|number| number == 2).to_string();
+        assert_eq!(part, "exec random user\nround race 2\n1 WRITE 0 4 1 15 0\n");
+        assert_eq!(Script::from_file(&part).to_string(), part);
     }
 
     #[test]

@@ -65,6 +65,14 @@ pub struct Options {
     /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
+    /// Start workers by exec too, which join each other's tables as a group alone lets them;
+    /// with their pages at equal addresses or at random ones, in 2 MB or not.
+    #[arg(long, value_name = "LAYOUT", value_parser = ["equal", "random"])]
+    exec: Option<String>,
+    /// With --exec: who joins tables. All programs of one `user`, those that named a `group`,
+    /// or `never`. But for `never`, a run in which no table was joined fails.
+    #[arg(long, default_value = "user", value_parser = ["user", "group", "never"])]
+    join: String,
     /// Percent of rounds in which several processes work at once. Such a run checks as much,
     /// but does not repeat exactly. By default a third of the time is spent so.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
@@ -92,6 +100,8 @@ struct Results {
     image: PathBuf,
     qemu: String,
     mode: String,
+    /// Where workers that start by exec have their pages, and who joins tables.
+    exec: Option<[String; 2]>,
     seed: u64,
     guests: u32,
     seconds: u64,
@@ -208,6 +218,11 @@ impl Bench<'_> {
             image: self.image.clone(),
             qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
             mode: self.options.mode.clone(),
+            exec: self
+                .options
+                .exec
+                .clone()
+                .map(|exec| [exec, self.options.join.clone()]),
             seed: self.options.seed,
             guests,
             seconds: start.elapsed().as_secs(),
@@ -260,7 +275,11 @@ impl Bench<'_> {
 
     fn flags(&self, race: u32) -> String {
         let noise = if race > 0 { " --noise 1" } else { "" };
-        format!("--mode {} --race {race}{noise}", self.options.mode)
+        let exec = match &self.options.exec {
+            Some(layout) => format!(" --exec {layout} --join {}", self.options.join),
+            None => String::new(),
+        };
+        format!("--mode {} --race {race}{noise}{exec}", self.options.mode)
     }
 
     fn boot(
@@ -462,7 +481,11 @@ impl Bench<'_> {
     }
 
     fn write(&self, results: Results) -> Result<()> {
-        results::save(self.lab, "fuzz", &results::json(&results)?).map(drop)
+        let name = match &results.exec {
+            Some(_) => "fuzz-exec",
+            None => "fuzz",
+        };
+        results::save(self.lab, name, &results::json(&results)?).map(drop)
     }
 }
 
@@ -577,6 +600,49 @@ mod tests {
         let replayed = run(&program, &["--replay", &file.to_string_lossy(), "--log"]);
         assert_eq!(replayed.0, Some(0), "{}", replayed.1);
         assert_eq!(Script::from_log(&log(&replayed.1)), script);
+    }
+
+    /// Workers that start by exec, at equal and at random addresses: contents as before.
+    #[test]
+    fn the_oracle_agrees_with_workers_that_start_by_exec() {
+        let (dir, program) = program();
+        for (exec, race) in [("equal", "0"), ("random", "0"), ("random", "50")] {
+            let words = [
+                "--seed", "6", "--ops", "3000", "--exec", exec, "--race", race,
+            ];
+            let (status, text) = run(&program, &words);
+            assert_eq!(status, Some(0), "{words:?}: {text}");
+            let started = text
+                .lines()
+                .find_map(|line| line.strip_prefix("metric execs "))
+                .and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+            assert!(started.is_some_and(|started| started > 5), "{text}");
+        }
+        for how in ["lost-write", "leak", "stale", "unmap", "protect", "crash"] {
+            let words = [
+                "--seed",
+                "3",
+                "--ops",
+                "20000",
+                "--exec",
+                "random",
+                "--sabotage",
+                how,
+            ];
+            let (status, text) = run(&program, &words);
+            assert_eq!(status, Some(1), "{how} was not found: {text}");
+        }
+        let words = ["--seed", "9", "--ops", "1500", "--exec", "random", "--log"];
+        let lines: Vec<String> = run(&program, &words).1.lines().map(String::from).collect();
+        let script = Script::from_log(&lines);
+        assert_eq!(script.exec.as_deref(), Some("random user"));
+        assert!(script.to_string().contains(" SPAWN "));
+        let file = dir.path().join("script");
+        files::write(&file, script.to_string().as_bytes()).unwrap();
+        let (status, text) = run(&program, &["--replay", &file.to_string_lossy(), "--log"]);
+        assert_eq!(status, Some(0), "{text}");
+        let lines: Vec<String> = text.lines().map(String::from).collect();
+        assert_eq!(Script::from_log(&lines), script);
     }
 
     #[test]
