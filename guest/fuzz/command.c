@@ -465,6 +465,13 @@ s64 execute(const struct cmd *cmd)
 		return become(cmd->b, cmd->c);
 	case OP_LEAVE:
 		return leave(cmd->a);
+	case OP_BALLAST: {	/* a: page of it */
+		u64 word = 0;
+		long sig = probe_load(&word, (u64 *)(layout.base + BALLAST_AT +
+						     cmd->a * PAGE), 1);
+
+		return sig ? sig : word != 0;
+	}
 	case OP_ZYGOTE:		/* a: flags */
 		return errno_or(prctl(PR_SET_COHORT, cmd->a, 0, 0, 0));
 	case OP_MIGRATE:

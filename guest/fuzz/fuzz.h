@@ -77,7 +77,7 @@ static inline u64 make_tag(u32 id, u32 seq, u32 page)
 	X(UCOPY) X(UZERO) X(UPROT) X(SPLICE) X(DRAIN) X(PIN) X(PINREAD)	\
 	X(UNPIN) X(ZYGOTE) X(MIGRATE) X(COMPACT) X(DROP) X(SWAPOFF)	\
 	X(MODE) X(QUIET) X(WATCH) X(ADVOTHER) X(SCAN) X(RECLAIM)	\
-	X(SPAWN) X(BECOME) X(LEAVE)
+	X(SPAWN) X(BECOME) X(LEAVE) X(BALLAST)
 
 enum op {
 #define X(name) OP_##name,
@@ -149,11 +149,13 @@ extern struct layout layout;	/* this process's own */
 /*
  * The first pages lie in a gigabyte that has mostly shared memory: there a kernel
  * may share a table of tables. It may ask for more than a few pages, hence the
- * ballast, which nobody touches.
+ * ballast, which nobody touches but for BALLAST: by a fault there, a process that
+ * started by exec may join a table of tables.
  */
 #define GIGABYTE	(1UL << 30)
 #define MAP_BASE	(1UL << 44)
 #define BALLAST		(128UL << 20)
+#define BALLAST_AT	(GIGABYTE + GIGABYTE / 2)
 /* Pages by which a layout may be moved: the board lies behind all of them. */
 #define MAX_SHIFT	((1UL << 32) - (1UL << 20))
 
@@ -310,6 +312,7 @@ void system_restore(void);
 /* How many tables processes have joined by now, whatever the kernel. */
 struct joins {
 	u64 opened, joined, withdrawn;
+	u64 upper;		/* tables of tables joined */
 };
 void count_joins(struct joins *joins);
 bool read_pagemap(u32 slot, u64 entries[NR_PAGES]);

@@ -45,7 +45,8 @@ static void pick_command(struct cmd *cmd, u32 slot)
 	if (!sum) {
 		if (opt.exec) {
 			weights[OP_BECOME] = 4;
-			weights[OP_LEAVE] = 5;
+			weights[OP_LEAVE] = 2;
+			weights[OP_BALLAST] = 2;
 		}
 		for (u32 i = 0; i < NR_OPS; i++)
 			sum += weights[i];
@@ -274,6 +275,7 @@ void generate_start(struct round *round, u32 step)
 	memset(round, 0, sizeof(*round));
 	round->kill = -1;
 	newcomer.op = 0;
+	end_party();
 	for (u32 i = 0; i < NR_CHUNKS && step == 0; i++) {
 		struct cmd *cmd = &round->cmds[round->n++];
 

@@ -49,6 +49,8 @@ u32 add_mirrors(struct round *round, u32 slot);
 bool mirror_allowed(u32 chunk);
 /* A process that has pieces of files alone in a chunk, or -1. */
 int mirror_source(u32 chunk, int but);
+/* At the start of an episode. */
+void end_party(void);
 /* Where a process that starts by exec has its pages, and its group. */
 u32 pick_shift(void);
 u32 pick_group(void);

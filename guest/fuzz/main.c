@@ -311,6 +311,8 @@ static void check_joins(const struct joins *from)
 	       (unsigned long long)(now.joined - from->joined));
 	printf("metric join-withdrawn %llu tables\n",
 	       (unsigned long long)(now.withdrawn - from->withdrawn));
+	printf("metric upper-joined %llu tables\n",
+	       (unsigned long long)(now.upper - from->upper));
 	if (!strcmp(opt.mode, "any") || !strcmp(opt.mode, "never") ||
 	    !strcmp(opt.join, "never") || opt.replay || opt.replay_all || opt.episode)
 		return;

@@ -337,6 +337,9 @@ bool finish(struct cmd *cmd)
 		cmd->b = pick_shift();
 		cmd->c = pick_group();
 		return true;
+	case OP_BALLAST:
+		cmd->a = rnd(HOT_PAGES);
+		return true;
 	case OP_LEAVE:
 		cmd->a = rnd(5);
 		return true;

@@ -22,6 +22,17 @@ struct piece {
 static struct piece pieces[MAX_PIECES];
 static u32 nr_pieces;
 
+/*
+ * Several processes map the same in turn, or in a race at once: a table that one of them
+ * has opened is there when the next one comes.
+ */
+static struct {
+	u32 left;		/* processes */
+	u32 chunk;
+	struct piece pieces[MAX_PIECES];
+	u32 nr;
+} party;
+
 /* The pieces of a chunk; false if anything else is in it, or too many or too few. */
 static bool find_pieces(const struct proc *proc, u32 chunk)
 {
@@ -115,18 +126,17 @@ int mirror_source(u32 chunk, int but)
 		if (world->procs[i].alive && (int)i != but &&
 		    find_pieces(&world->procs[i], chunk) && rnd(++seen) == 0)
 			found = i;
+	if (found >= 0)
+		find_pieces(&world->procs[found], chunk);
 	return found;
 }
 
-u32 add_mirror(struct round *round, u32 slot, int from, u32 chunk, bool looks)
+/* The commands that map the pieces. */
+static u32 add_pieces(struct round *round, u32 slot, u32 chunk, bool looks)
 {
 	struct cmd *cmd = &round->cmds[round->n];
 	u32 looked, n = 0;
 
-	if (!mirror_allowed(chunk))
-		return 0;
-	if (from < 0 || !find_pieces(&world->procs[from], chunk))
-		make_up_pieces(chunk);
 	if (racing && !claim_pieces(slot))
 		return 0;
 	memset(cmd, 0, MIRROR_CMDS * sizeof(*cmd));
@@ -160,6 +170,42 @@ u32 add_mirror(struct round *round, u32 slot, int from, u32 chunk, bool looks)
 	return n;
 }
 
+u32 add_mirror(struct round *round, u32 slot, int from, u32 chunk, bool looks)
+{
+	if (!mirror_allowed(chunk))
+		return 0;
+	if (from < 0 || !find_pieces(&world->procs[from], chunk))
+		make_up_pieces(chunk);
+	return add_pieces(round, slot, chunk, looks);
+}
+
+static void start_party(u32 chunk)
+{
+	if (!mirror_allowed(chunk))
+		return;
+	if (mirror_source(chunk, -1) < 0 || !rnd(4))
+		make_up_pieces(chunk);
+	party.chunk = chunk;
+	party.nr = nr_pieces;
+	memcpy(party.pieces, pieces, sizeof(pieces));
+	party.left = 2 + rnd(4);
+}
+
+static u32 join_party(struct round *round, u32 slot)
+{
+	if (!mirror_allowed(party.chunk))
+		return 0;
+	party.left--;
+	nr_pieces = party.nr;
+	memcpy(pieces, party.pieces, sizeof(pieces));
+	return add_pieces(round, slot, party.chunk, true);
+}
+
+void end_party(void)
+{
+	party.left = 0;
+}
+
 static bool has_little(const struct proc *proc)
 {
 	u32 pages = 0;
@@ -169,26 +215,55 @@ static bool has_little(const struct proc *proc)
 	return pages < MAP_PAGES / 8;
 }
 
+static bool has_upper(const struct proc *proc)
+{
+	for (u32 i = 0; i < UPPER_PAGES; i++)
+		if (proc->pages[i].kind != K_NONE)
+			return true;
+	return false;
+}
+
+/*
+ * One or another file where a table of tables may be shared. Whoever touches the ballast
+ * first, while nothing is there yet, may join one.
+ */
+static u32 add_upper(struct round *round, u32 slot)
+{
+	u32 file = 3 + 2 * rnd(2), seq = ++world->seq;
+	const struct cmd cmds[] = {
+		{ OP_MAP, slot, 0, 2 * CHUNK, file, 0, PROT_READ | PROT_WRITE },
+		{ OP_MAP, slot, 2 * CHUNK, CHUNK, file, 0, PROT_READ | PROT_WRITE },
+		{ OP_BALLAST, slot, 0, 0, rnd(HOT_PAGES), 0, 0 },
+		{ OP_CHECK, slot, rnd(UPPER_PAGES - 16), 1 + rnd(16), 0, 0, 0 },
+		{ OP_WRITE, slot, rnd(UPPER_PAGES - 16), 1 + rnd(4), seq, 15, 0 },
+	};
+	u32 n = ARRAY_SIZE(cmds) - rnd(2);
+
+	memcpy(&round->cmds[round->n], cmds, n * sizeof(*cmds));
+	round->n += n;
+	return n;
+}
+
 u32 add_mirrors(struct round *round, u32 slot)
 {
 	u32 n = 0;
 
+	if (!racing && rnd(4) && !has_upper(&world->procs[slot]))
+		n = add_upper(round, slot);
 	if (has_little(&world->procs[slot])) {
 		int from = pick_slot(true, slot);
 
 		/* A newcomer does as one other does. */
-		for (u32 i = 0; i < MAP_PAGES / CHUNK; i++)
+		for (u32 i = n ? UPPER_PAGES / CHUNK : 0; i < MAP_PAGES / CHUNK; i++)
 			if (n + MIRROR_CMDS <= MAX_BURST && rnd(4))
 				n += add_mirror(round, slot,
 						from >= 0 ? from : mirror_source(i, slot),
 						i, true);
-	} else if (rnd(3) == 0) {
-		u32 chunk = rnd(MAP_PAGES / CHUNK);
-
-		n = add_mirror(round, slot, rnd(8) ? mirror_source(chunk, slot) : -1,
-			       chunk, true);
+		return n;
 	}
-	return n;
+	if (!party.left && rnd(6) == 0)
+		start_party(rnd(MAP_PAGES / CHUNK));
+	return party.left ? n + join_party(round, slot) : n;
 }
 
 u32 pick_shift(void)

@@ -405,6 +405,10 @@ void oracle_apply(const struct cmd *cmd, const struct result *res,
 		proc_start(cmd->a, ret);
 		world->procs[cmd->a].zygote = PR_COHORT_ZYGOTE;
 		return;
+	case OP_BALLAST:
+		if (ret)
+			wrong("returned %lld", (long long)ret);
+		return;
 	case OP_BECOME:
 		if (ret)
 			return wrong("returned %lld", (long long)ret);

@@ -118,7 +118,7 @@ void first_worker(void)
 		broken("cannot fork: %s", strerror(errno));
 	if (pid == 0) {
 		prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0);
-		shared_memory((u64)page_addr(0) + GIGABYTE / 2, BALLAST);
+		shared_memory(layout.base + BALLAST_AT, BALLAST);
 		worker(0, false);
 	}
 	proc_start(0, pid);
@@ -171,6 +171,8 @@ static bool valid(const struct cmd *cmd, u32 taken, const struct round *round,
 		       !(taken & (1U << cmd->a)) && cmd->b <= MAX_SHIFT;
 	case OP_BECOME:
 		return cmd->b <= MAX_SHIFT;
+	case OP_BALLAST:
+		return cmd->a < BALLAST / PAGE;
 	case OP_VMREAD:
 	case OP_VMWRITE:
 	case OP_MEMREAD:

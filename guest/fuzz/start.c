@@ -123,7 +123,7 @@ void worker_by_exec(const char *where)
 	slot->layout.heap = layout.heap;
 	opt.sabotage = board->sabotage[0] ? board->sabotage : NULL;
 	prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0);
-	map_memory((u64)page_addr(0) + GIGABYTE / 2, BALLAST, board->ballast_fd);
+	map_memory(layout.base + BALLAST_AT, BALLAST, board->ballast_fd);
 	/* After a BECOME; a new process gets its first burst when it is ready. */
 	resumes = slot->go != slot->done;
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);

@@ -142,6 +142,7 @@ void count_joins(struct joins *joins)
 	vmstat("cohort_ptp_opened", &joins->opened);
 	vmstat("cohort_ptp_joined", &joins->joined);
 	vmstat("cohort_ptp_withdrawn", &joins->withdrawn);
+	vmstat("cohort_pmd_joined", &joins->upper);
 }
 
 /* A file that can have holes made into it, else memory. */
