@@ -220,7 +220,7 @@ void system_restore(void)
 	write_file(COHORT "unshare_copy", "referenced");
 	write_file(COHORT "fork_copy", "stock");
 	if (opt.exec && write_file(COHORT "join", opt.join) < 0 &&
-	    strcmp(opt.join, "never"))
+	    strcmp(opt.join, "never") && strcmp(opt.mode, "never"))
 		broken("cannot write %sjoin: this kernel has no groups", COHORT);
 	if (!opt.exec && first_join[0])
 		write_file(COHORT "join", first_join);
