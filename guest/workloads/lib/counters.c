@@ -34,6 +34,20 @@ int64_t vmstat_value(const char *text, const char *name)
 	return -1;
 }
 
+int64_t vmstat(const char *name)
+{
+	static char text[VMSTAT_BYTES];
+	int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		die_errno("/proc/vmstat");
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return vmstat_value(text, name);
+}
+
 static void read_text(struct counter_reader *r)
 {
 	ssize_t n = pread(r->fd, r->text, sizeof(r->text) - 1, 0);

@@ -27,6 +27,8 @@ struct counter_reader {
 
 /* The value after "NAME " at a line's start in @text, or -1. */
 int64_t vmstat_value(const char *text, const char *name);
+/* The value of NAME in /proc/vmstat now, or -1. */
+int64_t vmstat(const char *name);
 
 void count_all(void);	/* let tables, copies and faults of all processes count */
 void counters_open(struct counter_reader *r);

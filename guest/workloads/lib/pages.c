@@ -71,6 +71,45 @@ size_t pages_present(int pagemap, uintptr_t start, uintptr_t end,
 	return present;
 }
 
+size_t file_tables(pid_t pid)
+{
+	unsigned long start, end, table, last = -1UL;
+	static uint64_t entry[512];
+	char path[64], line[4096];
+	size_t found = 0;
+	FILE *maps;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "r");
+	if (fd < 0 || !maps)
+		die_errno(path);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx", &start, &end) != 2 || (long)start < 0)
+			continue;
+		for (table = start / TABLE; table <= (end - 1) / TABLE; table++) {
+			unsigned long from = table * TABLE > start ? table * TABLE : start;
+			unsigned long to = (table + 1) * TABLE < end ? (table + 1) * TABLE : end;
+			ssize_t n;
+
+			if (table == last)
+				continue;
+			n = pread(fd, entry, (to - from) / PAGE * 8, from / PAGE * 8);
+			for (ssize_t i = 0; i < n / 8; i++)
+				if ((entry[i] & PM_PRESENT) && (entry[i] & PM_FILE)) {
+					found++;
+					last = table;
+					break;
+				}
+		}
+	}
+	fclose(maps);
+	close(fd);
+	return found;
+}
+
 void footprint_read(struct footprint *fp, struct regions *rs, const void *skip)
 {
 	int pagemap = pagemap_open(getpid());

@@ -39,6 +39,9 @@ int pagemap_open(pid_t pid);
 size_t pages_present(int pagemap, uintptr_t start, uintptr_t end,
 		     unsigned char *bit, size_t *anon);
 
+/* Last-level tables of a process that map a page of a file or of shared memory. */
+size_t file_tables(pid_t pid);
+
 struct footprint {
 	size_t regions;
 	size_t code;		/* entries in private file regions that may execute */

@@ -101,20 +101,6 @@ static uint64_t self_faults(void)
 	return usage.ru_minflt;
 }
 
-static int64_t vmstat(const char *name)
-{
-	static char text[VMSTAT_BYTES];
-	int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		die_errno("/proc/vmstat");
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return vmstat_value(text, name);
-}
-
 /* The same numbers as the processes draw: which buffers are used at all? */
 static void count_used(size_t processes, uint64_t seed)
 {
