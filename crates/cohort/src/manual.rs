@@ -320,6 +320,13 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab check-native --rounds 3",
             "Compare the model's ratios with those of this machine.",
         )],
+        "cohort lab check-groups" => {
+            statuses = TESTS;
+            &[(
+                "cohort lab check-groups --config bench --filter crun",
+                "Check containers that crun starts, on the kernel for measuring.",
+            )]
+        }
         "cohort lab check-packages" => {
             statuses = TESTS;
             &[(

@@ -4,8 +4,8 @@
 use super::Lab;
 use super::arch::{Arch, LAB};
 use super::check::{
-    arm64, audit, fuzz, mmtests, mutate, native, packages, scan_kernels, selftests, soak, stages,
-    tally::Tally,
+    arm64, audit, fuzz, groups, mmtests, mutate, native, packages, scan_kernels, selftests, soak,
+    stages, tally::Tally,
 };
 use super::experiment::{
     complete, definition, kept, made_from, papers, print, report, results, run as experiment,
@@ -107,6 +107,9 @@ enum Command {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Start containers (crun, podman), services and programs in groups in a guest; fail if those of
+    /// one label do not share tables, or others do.
+    CheckGroups(groups::Options),
     /// Let one function of the kernel do nothing, one after the other, and run the test that must fail
     /// then; fail if one does not.
     Mutate(mutate::Options),
@@ -250,6 +253,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        Command::CheckGroups(options) => {
+            let tally = groups::run(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
         }
         Command::Mutate(options) => {
             let tally = mutate::mutate(&lab, &options)?;

@@ -4,6 +4,7 @@
 pub mod arm64;
 pub mod audit;
 pub mod fuzz;
+pub mod groups;
 pub mod mmtests;
 pub mod mutate;
 pub mod native;

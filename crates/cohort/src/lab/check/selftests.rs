@@ -62,7 +62,7 @@ const GUEST_LIMIT: u64 = 4_200;
 const FULL_TIMES: u64 = 6;
 
 /// Counts a test of a guest in `mode`.
-fn count(tally: &mut Tally, mode: &str, test: &Test) {
+pub fn count(tally: &mut Tally, mode: &str, test: &Test) {
     match test.verdict {
         Verdict::Pass => tally.passed += 1,
         Verdict::Fail => tally.fail(format!("{mode}: {}", test.name), &test.notes),
@@ -255,7 +255,7 @@ fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
 
 /// All tests of a guest, each with its program: those of its programs and, without a program, that
 /// guest and kernel came through well.
-fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
+pub fn verdicts<'a>(outcome: &Outcome, steps: &'a [Step]) -> Vec<(&'a str, Test)> {
     let mut tests = Vec::new();
     for step in steps {
         let found = match outcome.report.find(&step.name) {
@@ -349,7 +349,8 @@ fn second_look(tests: &mut Vec<(&str, Test)>, again: Vec<(&str, Test)>) {
     tests.extend(worse);
 }
 
-fn print(mode: &str, test: &Test) -> Result<()> {
+/// Prints a test's verdict and, if it failed, what it said.
+pub fn print(mode: &str, test: &Test) -> Result<()> {
     let word = match test.verdict {
         Verdict::Pass => "ok",
         Verdict::Fail => "not ok",

@@ -69,6 +69,9 @@ const GUEST: &[&str] = &[
     "kernel",
 ];
 
+/// The same with all of the command line, which runs in the guest.
+const RUST_AND_GUEST: &[&str] = &["crates", "Cargo.lock", "guest", "kernel"];
+
 /// The stages of `make test`. The host tools are built before: this program is one of them.
 const SHORT: &[Stage] = &[
     Stage {
@@ -158,6 +161,13 @@ const LONG: &[Stage] = &[
         counts: Counts::Tally,
         command: &["cohort", "lab", "mmtests", "--brief"],
         made_from: GUEST,
+    },
+    // Containers and services as people start them.
+    Stage {
+        name: "groups",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "check-groups"],
+        made_from: RUST_AND_GUEST,
     },
     Stage {
         name: "fuzz, one hour",

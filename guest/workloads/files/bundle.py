@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Make bundles for crun: containers whose root is a layer over the root of this system.
+
+    bundle.py NAME [--label LABEL] [--count N] -- PROGRAM ARGUMENT...
+
+/run/bundle/NAME gets config.json and rootfs, an overlay whose lower directory is / and whose upper
+directory is its own; with --count there are NAME-1 to NAME-N. The label is put where the OCI runtime
+specification has files of the container's cgroup."""
+
+import argparse
+import json
+import os
+import subprocess
+
+
+def config(args):
+    """What `crun spec` says, for this program and label."""
+    made = json.loads(subprocess.run(["crun", "spec", "-f", "/dev/stdout"], check=True,
+                                     capture_output=True, text=True).stdout)
+    made["process"].update(terminal=False, args=args.program)
+    made["root"]["readonly"] = False
+    if args.label:
+        made["linux"]["resources"]["unified"] = {"memory.cohort": args.label}
+    return made
+
+
+def make(name, made):
+    """One bundle. Its upper directory is on the disk: overlayfs keeps attributes of files there."""
+    layers = f"/var/lib/bundle/{name}"
+    bundle = f"/run/bundle/{name}"
+    for path in (f"{layers}/upper", f"{layers}/work", f"{bundle}/rootfs"):
+        os.makedirs(path)
+    with open(f"{bundle}/config.json", "w") as file:
+        json.dump(made, file, indent=1)
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
+                    f"lowerdir=/,upperdir={layers}/upper,workdir={layers}/work", f"{bundle}/rootfs"],
+                   check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--label", default="")
+    parser.add_argument("--count", type=int)
+    parser.add_argument("program", nargs="+")
+    args = parser.parse_args()
+    names = [args.name] if args.count is None else [f"{args.name}-{i + 1}" for i in range(args.count)]
+    made = config(args)
+    for name in names:
+        make(name, made)
+
+
+main()
