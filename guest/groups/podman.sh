@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Containers of one image that podman starts: `--cgroup-conf` gives them a label.
 . "${0%/*}/common.sh"
-plan 6
+plan 7
 # There is no systemd and no network.
 run="podman --cgroup-manager=cgroupfs --events-backend=file run --detach --network=none --log-driver=none"
 
@@ -27,7 +27,7 @@ web1=$pid
 start web-2 --cgroup-conf=memory.cohort=web
 web2=$pid
 joined=$(vmstat cohort_ptp_joined)
-start other-1 --cgroup-conf=memory.cohort=other
+start other-1 "--cgroup-conf=memory.cohort=other aslr=process"
 other=$pid
 start none-1
 none=$pid
@@ -35,6 +35,7 @@ show "$web1" "$web2" "$other" "$none"
 echo "# joined: $joined tables by web-2, $(($(vmstat cohort_ptp_joined) - joined)) by the others"
 
 ok "podman writes the label" labelled "$web1" "web aslr=congruent"
+ok "podman writes a label of several words" labelled "$other" "other aslr=process"
 ok "the container's program is in the group" in_group "$web1" web
 ok "two containers of one label share tables" share "$web1" "$web2"
 ok "a container of another label joins none of theirs" shares_nothing "$other"
