@@ -75,7 +75,7 @@ static inline bool cohort_active(void)
 	return static_branch_unlikely(&cohort_key);
 }
 
-/* No entry has the mark before cohort_activate(). */
+/* No entry has the mark before cohort_activate(): others pay a nop (invariant 10). */
 static inline bool pmd_cohort(pmd_t pmd)
 {
 	return cohort_active() && arch_pmd_cohort(pmd);

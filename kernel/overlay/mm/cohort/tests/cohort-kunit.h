@@ -268,8 +268,16 @@ static struct kunit_case cohort_test_cases[] = {
 	{},
 };
 
+/* pmd_cohort() sees no mark before. */
+static int cohort_test_start(struct kunit_suite *suite)
+{
+	cohort_activate();
+	return 0;
+}
+
 static struct kunit_suite cohort_test_suite = {
 	.name = "cohort",
+	.suite_init = cohort_test_start,
 	.test_cases = cohort_test_cases,
 };
 kunit_test_suite(cohort_test_suite);
