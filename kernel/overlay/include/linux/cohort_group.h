@@ -87,13 +87,13 @@ static inline void cohort_set_group(struct mm_struct *mm,
 		cohort_do_set_group(mm, group);
 }
 
-void cohort_do_hide(struct mm_struct *mm);
+void cohort_do_hide(struct mm_struct *mm, unsigned long dumpable);
 
-/* The calling process may no longer be looked into: it leaves its group. */
-static inline void cohort_hide(struct mm_struct *mm)
+/* Before the calling process changes who may look into it: it may leave its group. */
+static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable)
 {
 	if (cohort_active() && unlikely(cohort_group(mm)))
-		cohort_do_hide(mm);
+		cohort_do_hide(mm, dumpable);
 }
 
 /* The calling process executes another program: find its group. */
@@ -170,7 +170,7 @@ static inline unsigned long cohort_image_align(unsigned long align, bool program
 	return align;
 }
 
-static inline void cohort_hide(struct mm_struct *mm) { }
+static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }
 static inline void cohort_exec(struct mm_struct *mm, bool secure) { }
 
 static inline vm_fault_t cohort_attach(struct mm_struct *mm,

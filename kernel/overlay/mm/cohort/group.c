@@ -352,15 +352,17 @@ void cohort_do_born(struct task_struct *child)
 }
 
 /**
- * cohort_do_hide() - the calling process has changed whether it may be dumped
+ * cohort_do_hide() - the calling process changes whether it may be dumped
  * @mm: its address space, which is in a group
+ * @dumpable: SUID_DUMP_*, which is set afterwards: a child that inherits it is not to
+ *	      inherit the group
  *
  * Others may not look into a process that may not be dumped. It leaves its group, as when
  * it becomes another user.
  */
-void cohort_do_hide(struct mm_struct *mm)
+void cohort_do_hide(struct mm_struct *mm, unsigned long dumpable)
 {
-	if (get_dumpable(mm) == SUID_DUMP_USER)
+	if (dumpable == SUID_DUMP_USER)
 		return;
 	WRITE_ONCE(mm->cohort.leaving, true);
 	set_notify_resume(current);

@@ -574,7 +574,9 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm)
 {
-	cohort_set_group(mm, cohort_group(oldmm));
+	/* A child of a process that is about to leave: nobody would tell it to. */
+	if (!READ_ONCE(oldmm->cohort.leaving))
+		cohort_set_group(mm, cohort_group(oldmm));
 	if (!fork_shares(oldmm)) {
 		if (mm_cohort(oldmm))
 			lock_ahead(oldmm, 0, ULONG_MAX);
