@@ -15,8 +15,10 @@
  * Metrics: start-instructions from the fork to the word, start-faults (of its first process
  * alone) and start-file-faults of each instance; table-pages, how many pages of page tables all
  * of them need; processes; file-tables, the last-level tables of all processes that map a page
- * of a file; shared-table-pages, the sum of the tables that each process shares; joined, opened
- * and withdrawn, how often that happened; memory, what is not free any more in KB.
+ * of a file; shared-table-pages, the sum of the tables that each process shares; of all but the
+ * first instance, file-pages, the pages of files that their processes have mapped, and
+ * found-pages, those of them in tables that others are charged for; joined, opened and
+ * withdrawn, how often that happened; memory, what is not free any more in KB.
  */
 #include "../lib/counters.h"
 #include "../lib/instance.h"
@@ -44,13 +46,22 @@ static void enter_group(const char *name, bool keep_ids)
 	put(CGROUP "/cgroup.procs", "0");
 }
 
-/* Sums over processes. */
+/* A line of /proc/PID/FILE; 0 on a kernel that has none. */
+static uint64_t kilobytes(pid_t pid, const char *file, const char *key)
+{
+	long value = proc_field(pid, file, key);
+
+	return value > 0 ? value : 0;
+}
+
+/* Sums over processes; of newcomers also what they have mapped of files. */
 struct sums {
 	size_t processes, file_tables, shared_tables;
+	uint64_t mapped, found;
 };
 
 /* Add a process with all below it. */
-static void add(struct sums *s, pid_t pid)
+static void add(struct sums *s, pid_t pid, bool newcomer)
 {
 	long shared = proc_field(pid, "cohort", "SharedTables");
 	char path[64];
@@ -60,12 +71,18 @@ static void add(struct sums *s, pid_t pid)
 	s->processes++;
 	s->file_tables += file_tables(pid);
 	s->shared_tables += shared > 0 ? shared : 0;
+	if (newcomer) {
+		s->mapped += kilobytes(pid, "status", "RssFile") +
+			     kilobytes(pid, "status", "RssShmem");
+		s->found += kilobytes(pid, "cohort", "BorrowedFile") +
+			    kilobytes(pid, "cohort", "BorrowedShmem");
+	}
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
 	f = fopen(path, "re");
 	if (!f)
 		die_errno(path);
 	while (fscanf(f, "%d", &child) == 1)
-		add(s, child);
+		add(s, child, newcomer);
 	fclose(f);
 }
 
@@ -135,10 +152,12 @@ int main(int argc, char **argv)
 		metric("start-instructions", instructions[k], "instructions");
 		metric("start-faults", minor_faults(p->pid), "faults");
 		metric("start-file-faults", file_faults[k], "faults");
-		add(&sums, p->pid);
+		add(&sums, p->pid, k);
 	}
 	metric("processes", sums.processes, "processes");
 	metric("file-tables", sums.file_tables, "tables");
 	metric("shared-table-pages", sums.shared_tables, "pages");
+	metric("file-pages", sums.mapped / (PAGE / KB(1)), "pages");
+	metric("found-pages", sums.found / (PAGE / KB(1)), "pages");
 	return 0;
 }

@@ -23,8 +23,11 @@ struct task_struct;
 #ifdef CONFIG_COHORT_GROUPS
 
 bool cohort_places(struct mm_struct *mm);
+void cohort_do_layout(struct mm_struct *mm);
 unsigned long cohort_do_place(struct file *file, unsigned long len,
 			      unsigned long pgoff, unsigned long flags);
+unsigned long cohort_do_image_shift(const void *headers, unsigned int nr,
+				    size_t size);
 void cohort_label_free(struct mem_cgroup *memcg);
 void cohort_do_move(struct cgroup_taskset *tset);
 void cohort_do_born(struct task_struct *child);
@@ -45,15 +48,14 @@ static inline void cohort_born(struct task_struct *child)
 }
 
 /*
- * Where to map a large file, so that its pages lie in 2 MB as in other processes of the
- * group; 0 for anywhere.
+ * Where to map a file, so that its pages lie in 2 MB as in other processes of the group; 0
+ * for anywhere.
  */
 static inline unsigned long cohort_place(struct file *file, unsigned long len,
 					 unsigned long pgoff,
 					 unsigned long flags)
 {
-	if (!file || len < COHORT_PLACE_MIN ||
-	    likely(!cohort_group(current->mm)))
+	if (!file || likely(!cohort_group(current->mm)))
 		return 0;
 	return cohort_do_place(file, len, pgoff, flags);
 }
@@ -61,8 +63,8 @@ static inline unsigned long cohort_place(struct file *file, unsigned long len,
 /* The layout of a new program is chosen: let libraries lie in 2 MB as in others. */
 static inline void cohort_layout(struct mm_struct *mm)
 {
-	if (cohort_active() && unlikely(cohort_group(mm)) && cohort_places(mm))
-		mm->mmap_base = ALIGN_DOWN(mm->mmap_base, PMD_SIZE);
+	if (cohort_active() && unlikely(cohort_group(mm)))
+		cohort_do_layout(mm);
 }
 
 /* As cohort_layout(), for the alignment of the program itself. */
@@ -72,6 +74,19 @@ static inline unsigned long cohort_image_align(unsigned long align, bool program
 	    cohort_places(current->mm))
 		return max(align, PMD_SIZE);
 	return align;
+}
+
+/*
+ * How far behind such an address the program is to begin, so that what is never written
+ * of it has tables of its own. @size is that of one of the @nr headers.
+ */
+static inline unsigned long cohort_image_shift(const void *headers,
+					       unsigned int nr, size_t size)
+{
+	if (cohort_active() && unlikely(cohort_group(current->mm)) &&
+	    cohort_places(current->mm))
+		return cohort_do_image_shift(headers, nr, size);
+	return 0;
 }
 
 void cohort_do_exec(struct mm_struct *mm);
@@ -168,6 +183,12 @@ static inline void cohort_layout(struct mm_struct *mm) { }
 static inline unsigned long cohort_image_align(unsigned long align, bool program)
 {
 	return align;
+}
+
+static inline unsigned long cohort_image_shift(const void *headers,
+					       unsigned int nr, size_t size)
+{
+	return 0;
 }
 
 static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }

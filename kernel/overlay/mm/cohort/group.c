@@ -19,20 +19,17 @@
 #define pr_fmt(fmt) "cohort: " fmt
 
 #include <linux/cgroup.h>
-#include <linux/compat.h>
 #include <linux/cred.h>
 #include <linux/ctype.h>
 #include <linux/hashtable.h>
 #include <linux/jhash.h>
 #include <linux/memcontrol.h>
-#include <linux/mman.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
 #include <linux/resume_user_mode.h>
 #include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
-#include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
@@ -67,6 +64,15 @@ static struct cohort_group *find(const struct cohort_key *key, u32 hash)
 	return NULL;
 }
 
+static struct cohort_group *get_existing(const struct cohort_key *key, u32 hash)
+{
+	struct cohort_group *group = find(key, hash);
+
+	if (group)
+		refcount_inc(&group->members);
+	return group;
+}
+
 /*
  * The group with a key, with a reference; NULL without memory. @memcg pays for its tables
  * if the group is new: the caller has a reference to it, or it is NULL.
@@ -77,14 +83,24 @@ static struct cohort_group *group_get(const struct cohort_key *key,
 	struct cohort_group *group, *new;
 	u32 hash = hash_of(key);
 
+	spin_lock(&groups_lock);
+	group = get_existing(key, hash);
+	spin_unlock(&groups_lock);
+	if (group)
+		return group;
 	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return NULL;
+	if (key->flags & COHORT_GROUP_PLACES) {
+		new->arena = cohort_arena_alloc(memcg);
+		if (!new->arena) {
+			kfree(new);
+			return NULL;
+		}
+	}
 	spin_lock(&groups_lock);
-	group = find(key, hash);
-	if (group) {
-		refcount_inc(&group->members);
-	} else {
+	group = get_existing(key, hash);
+	if (!group) {
 		refcount_set(&new->members, 1);
 		new->id = cohort_new_id();
 		new->key = *key;
@@ -97,6 +113,7 @@ static struct cohort_group *group_get(const struct cohort_key *key,
 	spin_unlock(&groups_lock);
 	if (!group)
 		return new;
+	cohort_arena_free(new->arena);
 	kfree(new);
 	return group;
 }
@@ -108,6 +125,8 @@ static void group_put(struct cohort_group *group)
 	hash_del(&group->node);
 	spin_unlock(&groups_lock);
 	put_user_ns(group->key.ns);
+	/* Only members look at it, each for itself. */
+	cohort_arena_free(group->arena);
 	mem_cgroup_put(group->memcg);
 	kfree_rcu(group, rcu);
 }
@@ -162,6 +181,7 @@ static const struct {
 	{ "keep-ids", COHORT_GROUP_KEEP_IDS, 0 },
 	{ "aslr=process", 0, COHORT_GROUP_CONGRUENT },
 	{ "aslr=congruent", COHORT_GROUP_CONGRUENT, 0 },
+	{ "places", COHORT_GROUP_PLACES, 0 },
 };
 
 static int parse_word(struct cohort_label *label, const char *word)
@@ -189,6 +209,10 @@ static int parse_label(struct cohort_label *label, struct file *file,
 	label->flags = COHORT_GROUP_LABEL | COHORT_GROUP_CONGRUENT;
 	while (!err && (word = strsep(&text, " ")))
 		err = *word ? parse_word(label, word) : 0;
+	/* A place says where in 2 MB, too. */
+	if (!err && (label->flags & COHORT_GROUP_PLACES) &&
+	    !(label->flags & COHORT_GROUP_CONGRUENT))
+		err = -EINVAL;
 	/* Members of different users: that concerns all of them, not the cgroup's owner. */
 	if (!err && (label->flags & COHORT_GROUP_KEEP_IDS) &&
 	    !(capable(CAP_SYS_ADMIN) &&
@@ -269,9 +293,10 @@ static int label_show(struct seq_file *m, void *v)
 	rcu_read_lock();
 	label = rcu_dereference(memcg->cohort_label);
 	if (label)
-		seq_printf(m, "%s aslr=%s%s\n", label->name,
+		seq_printf(m, "%s aslr=%s%s%s\n", label->name,
 			   label->flags & COHORT_GROUP_CONGRUENT ? "congruent" :
 								   "process",
+			   label->flags & COHORT_GROUP_PLACES ? " places" : "",
 			   label->flags & COHORT_GROUP_KEEP_IDS ? " keep-ids" :
 								  "");
 	rcu_read_unlock();
@@ -471,43 +496,6 @@ bool cohort_group_keeps_ids(struct mm_struct *mm)
 	keeps = group && group->key.flags & COHORT_GROUP_KEEP_IDS;
 	rcu_read_unlock();
 	return keeps;
-}
-
-/* True if files of a process lie in 2 MB as in other processes of its group. */
-bool cohort_places(struct mm_struct *mm)
-{
-	/* Small address spaces have no random bits to spare, nor have large tables. */
-	return mm->cohort.group->key.flags & COHORT_GROUP_CONGRUENT &&
-	       TASK_SIZE > SZ_4G && PMD_SIZE == SZ_2M;
-}
-
-/**
- * cohort_do_place() - where to map a large file for a member of a group
- * @file: the file
- * @len: bytes
- * @pgoff: where in the file
- * @flags: MAP_*
- *
- * Return: an address that is free, at the same place in 2 MB as the file's bytes; 0 for
- * anywhere.
- */
-unsigned long cohort_do_place(struct file *file, unsigned long len,
-			      unsigned long pgoff, unsigned long flags)
-{
-	unsigned long place, off = pgoff << PAGE_SHIFT;
-	struct mm_struct *mm = current->mm;
-
-	if ((flags & MAP_FIXED) || !cohort_places(mm) || in_compat_syscall())
-		return 0;
-	/* Others have a reason for the places that they choose. */
-	if (file->f_op->get_unmapped_area &&
-	    file->f_op->get_unmapped_area != thp_get_unmapped_area &&
-	    !shmem_file(file))
-		return 0;
-	place = mm_get_unmapped_area(mm, file, 0, len + PMD_SIZE, pgoff, flags);
-	if (IS_ERR_VALUE(place))
-		return 0;
-	return place + ((off - place) & (PMD_SIZE - 1));
 }
 
 /* Two lines of /proc/PID/cohort. */

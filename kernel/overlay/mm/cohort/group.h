@@ -10,6 +10,7 @@
 
 #include "internal.h"
 
+struct cohort_arena;
 struct mem_cgroup;
 struct user_namespace;
 
@@ -17,6 +18,7 @@ struct user_namespace;
 #define COHORT_GROUP_KEEP_IDS	BIT(0)	/* members may have different users */
 #define COHORT_GROUP_CONGRUENT	BIT(1)	/* files lie alike in 2 MB */
 #define COHORT_GROUP_LABEL	BIT(2)	/* a cgroup's label names it, not prctl() */
+#define COHORT_GROUP_PLACES	BIT(3)	/* and beside each other */
 
 /**
  * struct cohort_key - what distinguishes a group from others
@@ -40,7 +42,9 @@ struct cohort_key {
  * @members: how many address spaces are in it
  * @id: its number, for /proc
  * @key: what distinguishes it
- * @memcg: who pays for its open tables and their records, NULL for whoever makes them
+ * @memcg: who pays for its open tables, their records and its places, NULL for whoever
+ *	   makes them
+ * @arena: where its images lie, NULL if it has no places
  * @node: in the table of all groups
  * @rcu: for those who look at it while the process may leave it
  *
@@ -51,6 +55,7 @@ struct cohort_group {
 	u64 id;
 	struct cohort_key key;
 	struct mem_cgroup *memcg;
+	struct cohort_arena *arena;
 	struct hlist_node node;
 	struct rcu_head rcu;
 };
@@ -61,6 +66,9 @@ struct cohort_group {
 
 /* A table with more pieces has mostly private memory beside them. */
 #define COHORT_PIECES	4
+
+/* Fewer pages of files without code often come and go: not worth a record. */
+#define COHORT_JOIN_MIN	64U
 
 /**
  * struct cohort_piece - a run of pages in a table's range, all mapped alike
@@ -130,5 +138,8 @@ bool cohort_describe(struct cohort_open *open, struct mm_struct *mm,
 bool cohort_has_open(const struct cohort_open *like);
 struct cohort_table *cohort_find_open(const struct cohort_open *like);
 void cohort_publish_open(struct cohort_table *ct, struct cohort_open *open);
+
+struct cohort_arena *cohort_arena_alloc(struct mem_cgroup *memcg);
+void cohort_arena_free(struct cohort_arena *arena);
 
 #endif /* _MM_COHORT_GROUP_H */

@@ -50,9 +50,6 @@
 #define INDEX_RECORDS	64
 #define INDEX_DEPTH	8
 
-/* A smaller file that holds no code often comes and goes: not worth a record. */
-#define JOIN_MIN	64U
-
 static struct {
 	struct hlist_head head;
 	spinlock_t lock;	/* nested in a table's lock; for who changes the list */
@@ -219,7 +216,7 @@ static bool worth_it(const struct cohort_open *open, bool *cow)
 		code |= !!(p->flags & VM_EXEC);
 		*cow |= is_cow_mapping(p->flags);
 	}
-	return (pages >= JOIN_MIN || code) && !has_huge_page(open);
+	return (pages >= COHORT_JOIN_MIN || code) && !has_huge_page(open);
 }
 
 /*

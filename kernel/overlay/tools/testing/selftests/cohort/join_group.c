@@ -4,6 +4,7 @@
  * only programs of one group join each other's tables.
  */
 #include "join/join.h"
+#include "join/label.h"
 
 #include <grp.h>
 #include <sched.h>
@@ -11,49 +12,7 @@
 #define FORMER	1	/* the peer whose program stays and keeps tables */
 #define NEWER	2
 
-static char groups[2][160];	/* cgroups below that of the case */
 static int held = -1;
-
-static void label(const char *dir, const char *text)
-{
-	char path[192];
-	int ret;
-
-	snprintf(path, sizeof(path), "%s/memory.cohort", dir);
-	ret = write_text(path, text);
-	if (ret == -ENOENT)
-		skip("no memory.cohort");
-	must(!ret, "'%s' to %s: %s", text, path, strerror(-ret));
-}
-
-static void need_groups(void)
-{
-	need_cohort();
-	if (geteuid())
-		skip("not root");
-	make_group();
-	group_put("cgroup.subtree_control", "+memory");
-	for (int i = 0; i < 2; i++) {
-		snprintf(groups[i], sizeof(groups[i]), "%s/%d", group, i);
-		must_call(mkdir(groups[i], 0755));
-	}
-}
-
-static void drop_groups(void)
-{
-	for (int i = 0; i < 2; i++)
-		for (int n = 0; rmdir(groups[i]) && n < 500; n++)
-			usleep(10000);
-	remove_group();
-}
-
-static long enter(long i, long unused)
-{
-	char path[192];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", groups[i]);
-	return write_text(path, "0");
-}
 
 static long move_program(long pid, long dir)
 {
@@ -254,6 +213,10 @@ static void test_label_bad(long arg)
 	label(groups[0], "web");
 	must(try_label((long)"web nonsense", 0) == -EINVAL, "a word that there is not");
 	must(try_label((long)"aslr=process", 0) == -EINVAL, "no name");
+	must(try_label((long)"web places=1", 0) == -EINVAL, "a word with a value");
+	must(try_label((long)"web aslr=process places", 0) == -EINVAL,
+	     "places at addresses of stock");
+	must(try_label((long)"places", 0) == 0, "a group whose name is a word");
 	must(try_label((long)"aname-of-thirty-two-letters-12345", 0) == -EINVAL, "a long name");
 	must(!try_label((long)"  shop  keep-ids  aslr=process\n", 0), "spaces");
 	snprintf(path, sizeof(path), "%s/memory.cohort", groups[0]);
