@@ -274,6 +274,16 @@ static long change(long what, long unused)
 	return 0;
 }
 
+/* All programs are one group: who leaves joins again where no region has changed. */
+static bool comes_back(long what)
+{
+	char mode[64];
+
+	return (what == DONTNEED || what == COLLAPSE) &&
+	       read_text(COHORT_SYSFS "join", mode, sizeof(mode)) > 0 &&
+	       strstr(mode, "[user]");
+}
+
 static void test_leaving(long arg)
 {
 	long what = ARG_ARG(arg);
@@ -289,7 +299,8 @@ static void test_leaving(long arg)
 	begin(ARG_KIND(arg));
 	spawn(3);
 	ask(1, change, what, 0);
-	expect_upper(1, stays, change_name[what]);
+	if (!comes_back(what))
+		expect_upper(1, stays, change_name[what]);
 	expect_upper(2, 1, change_name[what]);
 	for (int who = 0; who <= 3; who++) {
 		if (who == 1)
@@ -313,7 +324,8 @@ static void test_leaving(long arg)
 	/* the last but one leaves too, then the last does */
 	ask(3, change, MAP_HOLE, 0);
 	sees(ask(2, holds, 7 * STEP, 107), "the last one has lost a page");
-	expect_upper(2, stays, "alone");
+	if (!comes_back(what))
+		expect_upper(2, stays, "alone");
 }
 
 static void test_hole_is_private(long arg)
