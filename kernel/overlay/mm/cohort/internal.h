@@ -10,13 +10,6 @@
 #include <linux/mutex.h>
 #include <linux/swap.h>
 
-/* Before a loop over the few entries that a fault maps: four in each turn. */
-#ifdef CONFIG_CC_IS_CLANG
-#define UNROLLED	_Pragma("clang loop unroll_count(4)")
-#else
-#define UNROLLED	_Pragma("GCC unroll 4")
-#endif
-
 /**
  * struct cohort_table - a page table used by several processes
  * @pt: the table's page; its lock protects all fields of a last-level table
@@ -266,6 +259,22 @@ static inline struct cohort_run *cohort_next_run(struct cohort_uses *uses,
 						 unsigned long *index)
 {
 	return cohort_next_record(&uses->runs, index);
+}
+
+/*
+ * True unless a range lies before the first or behind the last gigabyte whose PMD table a
+ * process shares or has shared. It holds its mmap_lock for writing.
+ */
+static inline bool cohort_uppers_near(struct cohort_uses *uses,
+				      unsigned long start, unsigned long end)
+{
+	struct cohort_records *records;
+
+	/* Nobody adds one meanwhile, see records_of(). */
+	records = rcu_dereference_check(uses->uppers, true);
+	return records && records->nr &&
+	       (end - 1) >> PUD_SHIFT >= records->at[0].index &&
+	       start >> PUD_SHIFT <= records->at[records->nr - 1].index;
 }
 
 /* Where a table's sharer stands in its run. */

@@ -403,22 +403,18 @@ int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
 	return 0;
 }
 
-int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
-			    unsigned long end, enum cohort_cause cause)
-{
-	if (mm_cohort_upper(mm))
-		__cohort_leave_range(mm, start, end);
-	return cohort_do_unshare_tables(mm, start, end, cause);
-}
-
 static bool range_has_vma(struct mm_struct *mm, unsigned long start,
 			  unsigned long end)
 {
 	return start < end && find_vma_intersection(mm, start, end);
 }
 
-/* True if the table that maps @addr may be shared. Cheaper than to look for regions. */
-static bool maybe_shared(struct mm_struct *mm, unsigned long addr)
+/*
+ * True if the table that maps @addr may be shared. Cheaper than to look for regions, and
+ * part of every mmap() of a member: nothing here asks for the key, which is on.
+ */
+static __always_inline bool maybe_shared(struct mm_struct *mm,
+					 unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
 	p4d_t *p4d;
@@ -433,11 +429,42 @@ static bool maybe_shared(struct mm_struct *mm, unsigned long addr)
 	/* A huge page may be moved away meanwhile. */
 	if (!pud_present(pud) || pud_leaf(pud))
 		return false;
-	return pmd_cohort(pmdp_get_lockless(pmd_offset(&pud, addr)));
+	return arch_pmd_cohort(pmdp_get_lockless(pmd_offset(&pud, addr)));
 }
 
-int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
+/* True unless a look at one entry, or at those of both ends, shows that a call has no work. */
+static __always_inline bool ends_shared(struct mm_struct *mm,
+					unsigned long start, unsigned long end)
+{
+	if (unlikely(READ_ONCE(mm->cohort.nr_upper)) &&
+	    cohort_uppers_near(mm->cohort.uses, start, end))
+		return true;
+	if (maybe_shared(mm, start))
+		return true;
+	return unlikely((start ^ (end - 1)) & PMD_MASK) &&
+	       maybe_shared(mm, end - 1);
+}
+
+static noinline int unshare_range(struct mm_struct *mm, unsigned long start,
+				  unsigned long end, enum cohort_cause cause)
+{
+	if (mm_cohort_upper(mm))
+		__cohort_leave_range(mm, start, end);
+	return cohort_do_unshare_tables(mm, start, end, cause);
+}
+
+int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
+{
+	/* A longer range has tables between its ends. */
+	if (end - start <= PMD_SIZE && start < end &&
+	    !ends_shared(mm, start, end))
+		return 0;
+	return unshare_range(mm, start, end, cause);
+}
+
+static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
+				  unsigned long end, enum cohort_cause cause)
 {
 	unsigned long base = start & PMD_MASK, top;
 	int err;
@@ -457,6 +484,13 @@ int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 	    range_has_vma(mm, end, base + PMD_SIZE))
 		return cohort_do_unshare_tables(mm, base, end, cause);
 	return 0;
+}
+
+int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, enum cohort_cause cause)
+{
+	return ends_shared(mm, start, end) ?
+	       unshare_edges(mm, start, end, cause) : 0;
 }
 
 int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
