@@ -154,7 +154,7 @@ static void finish(size_t i, const char *prefix)
 
 int main(int argc, char **argv)
 {
-	int64_t tables, memory, joined, opened, withdrawn;
+	struct run_counts counts;
 	const char *ready = "ready", *name = NULL;
 	size_t containers = 10, files = 0;
 
@@ -180,20 +180,10 @@ int main(int argc, char **argv)
 	bring_up(containers, name, ready);
 	finish(containers, name);
 
-	tables = vmstat("nr_page_table_pages");
-	memory = vmstat("nr_free_pages");
-	joined = vmstat("cohort_ptp_joined");
-	opened = vmstat("cohort_ptp_opened");
-	withdrawn = vmstat("cohort_ptp_withdrawn");
+	run_begin(&counts);
 	for (size_t i = 0; i < containers; i++)
 		bring_up(i, name, ready);
-	metric("table-pages", vmstat("nr_page_table_pages") - tables, "pages");
-	metric("memory", (memory - vmstat("nr_free_pages")) * (PAGE / KB(1)), "KB");
-	if (joined >= 0) {
-		metric("joined", vmstat("cohort_ptp_joined") - joined, "tables");
-		metric("opened", vmstat("cohort_ptp_opened") - opened, "tables");
-		metric("withdrawn", vmstat("cohort_ptp_withdrawn") - withdrawn, "tables");
-	}
+	run_print(&counts);
 	for (size_t i = 0; i < containers; i++) {
 		struct moment *begin = &container[i].begin, *created = &container[i].created,
 			      *end = &container[i].ready;

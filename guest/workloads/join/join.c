@@ -8,9 +8,9 @@
  * Starts them one after the other, as a runtime starts containers of one image, and
  * waits for each until it has printed a line that holds the word. All of them stay,
  * with an open standard input, until the last is ready; each finds its number, from 1, as
- * INSTANCE in its environment. With --label they run in a cgroup whose memory.cohort says so,
- * with spaces for commas; --keep-ids adds that word. With --fixed their addresses are not
- * random.
+ * INSTANCE in its environment. They run in a cgroup of their own, as containers and services do.
+ * With --label its memory.cohort says so, with spaces for commas; --keep-ids adds that word. With
+ * --fixed their addresses are not random.
  *
  * Metrics: start-instructions from the fork to the word, start-faults (of its first process
  * alone) and start-file-faults of each instance; table-pages, how many pages of page tables all
@@ -30,19 +30,24 @@
 #define CGROUP "/sys/fs/cgroup/join"
 #define MAX_INSTANCES 200
 
-/* Let all programs that are executed from now on be members of a group. */
-static void enter_group(const char *name, bool keep_ids)
+/*
+ * Let all programs that are executed from now on run in a cgroup, which is charged for what the
+ * kernel allocates for them, with @label if that is not NULL.
+ */
+static void enter_cgroup(const char *label, bool keep_ids)
 {
-	char label[128];
+	char text[128];
 
-	snprintf(label, sizeof(label), "%s%s", name, keep_ids ? " keep-ids" : "");
-	for (char *c = label; *c; c++)
-		if (*c == ',')
-			*c = ' ';
 	put("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
 	if (mkdir(CGROUP, 0755) && errno != EEXIST)
 		die_errno(CGROUP);
-	put(CGROUP "/memory.cohort", label);
+	if (label) {
+		snprintf(text, sizeof(text), "%s%s", label, keep_ids ? " keep-ids" : "");
+		for (char *c = text; *c; c++)
+			if (*c == ',')
+				*c = ' ';
+		put(CGROUP "/memory.cohort", text);
+	}
 	put(CGROUP "/cgroup.procs", "0");
 }
 
@@ -90,7 +95,7 @@ int main(int argc, char **argv)
 {
 	static struct instance instance[MAX_INSTANCES];
 	static uint64_t instructions[MAX_INSTANCES], file_faults[MAX_INSTANCES];
-	int64_t tables, memory, joined, opened, withdrawn;
+	struct run_counts counts;
 	const char *ready = "ready";
 	struct sums sums = { 0 };
 	const char *label = NULL;
@@ -117,8 +122,7 @@ int main(int argc, char **argv)
 	argv += i + 1;
 	if (i + 1 >= argc || !instances || instances > MAX_INSTANCES)
 		die("join: 1 to %d instances, and a program behind --", MAX_INSTANCES);
-	if (label)
-		enter_group(label, keep_ids);
+	enter_cgroup(label, keep_ids);
 
 	/* Once for nothing: the files are in the page cache then. */
 	instance_start(&instance[0], argv, 0);
@@ -126,11 +130,7 @@ int main(int argc, char **argv)
 	instance_kill(&instance[0]);
 
 	count_all();
-	tables = vmstat("nr_page_table_pages");
-	memory = vmstat("nr_free_pages");
-	joined = vmstat("cohort_ptp_joined");
-	opened = vmstat("cohort_ptp_opened");
-	withdrawn = vmstat("cohort_ptp_withdrawn");
+	run_begin(&counts);
 	for (size_t k = 0; k < instances; k++) {
 		struct instance *p = &instance[k];
 		int64_t before = vmstat("cohort_fault_file");
@@ -139,13 +139,7 @@ int main(int argc, char **argv)
 		instructions[k] = instance_wait(p, ready) - p->started;
 		file_faults[k] = vmstat("cohort_fault_file") - before;
 	}
-	metric("table-pages", vmstat("nr_page_table_pages") - tables, "pages");
-	metric("memory", (memory - vmstat("nr_free_pages")) * (PAGE / KB(1)), "KB");
-	if (joined >= 0) {
-		metric("joined", vmstat("cohort_ptp_joined") - joined, "tables");
-		metric("opened", vmstat("cohort_ptp_opened") - opened, "tables");
-		metric("withdrawn", vmstat("cohort_ptp_withdrawn") - withdrawn, "tables");
-	}
+	run_print(&counts);
 	for (size_t k = 0; k < instances; k++) {
 		struct instance *p = &instance[k];
 

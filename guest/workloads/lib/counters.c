@@ -48,6 +48,29 @@ int64_t vmstat(const char *name)
 	return vmstat_value(text, name);
 }
 
+void run_begin(struct run_counts *c)
+{
+	c->tables = vmstat("nr_page_table_pages");
+	c->memory = vmstat("nr_free_pages");
+	c->joined = vmstat("cohort_ptp_joined");
+	c->opened = vmstat("cohort_ptp_opened");
+	c->withdrawn = vmstat("cohort_ptp_withdrawn");
+}
+
+void run_print(const struct run_counts *begin)
+{
+	struct run_counts now;
+
+	run_begin(&now);
+	metric("table-pages", now.tables - begin->tables, "pages");
+	metric("memory", (begin->memory - now.memory) * (PAGE / KB(1)), "KB");
+	if (begin->joined < 0)
+		return;
+	metric("joined", now.joined - begin->joined, "tables");
+	metric("opened", now.opened - begin->opened, "tables");
+	metric("withdrawn", now.withdrawn - begin->withdrawn, "tables");
+}
+
 static void read_text(struct counter_reader *r)
 {
 	ssize_t n = pread(r->fd, r->text, sizeof(r->text) - 1, 0);

@@ -30,6 +30,18 @@ int64_t vmstat_value(const char *text, const char *name);
 /* The value of NAME in /proc/vmstat now, or -1. */
 int64_t vmstat(const char *name);
 
+/* What a number of programs that stay have taken together, since run_begin(). */
+struct run_counts {
+	int64_t tables, memory, joined, opened, withdrawn;
+};
+
+void run_begin(struct run_counts *c);
+/*
+ * Print table-pages, memory, and on a kernel of ours joined, opened and withdrawn: pages of page
+ * tables more, KB less that are free, and how often tables were joined, opened and withdrawn.
+ */
+void run_print(const struct run_counts *begin);
+
 void count_all(void);	/* let tables, copies and faults of all processes count */
 void counters_open(struct counter_reader *r);
 void counters_read(struct counter_reader *r, struct counters *c);
