@@ -5,6 +5,7 @@
  */
 #include "join/join.h"
 #include "join/label.h"
+#include "../../../../include/uapi/linux/region_order.h"
 
 #include <linux/elf.h>
 #include <sched.h>
@@ -97,6 +98,7 @@ static void map_fd(int who, int fd)
 #define STAY		1
 #define IN_CHILD	2	/* the last of them is mapped after a fork */
 #define WRITE		4	/* what a process writes of each is written */
+#define ORDER		8	/* large pages are asked for, for files */
 
 static unsigned long map_image(const char *path, long how)
 {
@@ -127,13 +129,16 @@ static unsigned long map_image(const char *path, long how)
 /* maps the files that are named behind HOW, and says where they are to a pipe */
 static int program(int argc, char **argv)
 {
-	int to = atoi(argv[2]), how = atoi(argv[3]);
+	int how = atoi(argv[2]), to = atoi(argv[3]);
 	struct report r = { .shared = -1 };
 	pid_t child = 0;
 
 	page_size = sysconf(_SC_PAGESIZE);
 	table_size = page_size * (page_size / sizeof(long));
 	r.shared = shared_tables(0);
+	if (how & ORDER && prctl(PR_SET_REGION_ORDER, PR_ORDER_FILE,
+				 MADV_ORDER | 4 << MADV_ORDER_SHIFT, 0, 0))
+		return 1;
 	for (int i = 4; i < argc; i++) {
 		if (i == argc - 1 && how & IN_CHILD) {
 			child = fork();
@@ -155,30 +160,15 @@ static int program(int argc, char **argv)
 /* for peers: start the program with one's images; returns its number */
 static long start_images(long who, long how)
 {
-	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ends[2];
-	char *argv[MAX_FILES + 5] = { "join", PROGRAM, NULL, NULL }, text[2][16];
-	char *const envp[] = { NULL };
+	char *argv[MAX_FILES + 5] = { "join", PROGRAM, NULL, NULL }, text[16];
 	pid_t pid;
 
-	must(self >= 0, "/proc/self/exe: %s", strerror(errno));
-	must_call(pipe(ends));
-	snprintf(text[0], sizeof(text[0]), "%d", ends[1]);
-	snprintf(text[1], sizeof(text[1]), "%ld", how);
-	argv[2] = text[0];
-	argv[3] = text[1];
+	snprintf(text, sizeof(text), "%ld", how);
+	argv[2] = text;
 	for (int i = 0; i < nr_paths[who]; i++)
 		argv[4 + i] = paths[who][i];
-	pid = fork();
-	must(pid >= 0, "fork: %s", strerror(errno));
-	if (!pid) {
-		syscall(__NR_execveat, self, "", argv, envp, AT_EMPTY_PATH);
-		_exit(1);
-	}
-	close(ends[1]);
-	must(read(ends[0], &report[who], sizeof(*report)) == sizeof(*report),
+	must(start_self(argv, 0, &report[who], sizeof(*report), &pid),
 	     "the program says nothing");
-	close(ends[0]);
-	close(self);
 	if (!(how & STAY))
 		waitpid(pid, NULL, 0);
 	for (int i = 0; i < nr_paths[who]; i++)
@@ -186,16 +176,21 @@ static long start_images(long who, long how)
 	return pid;
 }
 
-static void start_members(const char *words)
+static void start_labelled(const char *dir, const char *words)
 {
 	/* The cases are about 2 MB, as the kernel's code is. */
 	if (!joining() || table_size != BOUNDARY)
 		skip("this kernel has no places");
 	need_groups();
-	label(groups[0], words);
+	label(dir, words);
 	report = mmap(NULL, 3 * sizeof(*report), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(report != MAP_FAILED, "mmap: %s", strerror(errno));
+}
+
+static void start_members(const char *words)
+{
+	start_labelled(groups[0], words);
 }
 
 /* after the files have been made, as peers inherit them */
@@ -221,15 +216,20 @@ static unsigned long in_table(unsigned long addr)
 /* --- the boundary ---------------------------------------------------------- */
 
 /* does what is written begin at 2 MB, in each of some runs? */
-static bool has_boundary(int who, unsigned long before)
+static bool has_boundary_in(int who, unsigned long before, long how)
 {
 	int found = 0;
 
 	for (int i = 0; i < RUNS; i++) {
-		ask(who, start_images, who, 0);
+		ask(who, start_images, who, how);
 		found += !in_table(report[who].place[0] + before);
 	}
 	return found == RUNS;
+}
+
+static bool has_boundary(int who, unsigned long before)
+{
+	return has_boundary_in(who, before, 0);
 }
 
 static bool is_congruent(int who)
@@ -251,6 +251,20 @@ static void test_boundary(long fs)
 	end_members();
 	must(member, "what is written does not begin at 2 MB");
 	must(!stranger, "nor is it left where it is in a program without a group");
+}
+
+/* who has asked for large pages of files gets places for these */
+static void test_order(long arg)
+{
+	bool boundary, congruent;
+
+	start_members("web places");
+	map_fd(1, make_image("tmpfs", IMAGE_BYTES, CODE_BYTES));
+	spawn_members(1);
+	boundary = has_boundary_in(1, CODE_BYTES, ORDER);
+	congruent = has_boundary_in(1, 0, ORDER);
+	end_members();
+	must(!boundary && !congruent, "a group's place overrides the order");
 }
 
 /* without `places` an image lies as any file does */
@@ -570,26 +584,16 @@ static int many(char **argv)
 		r.shared += !next || at == next;
 		next = at + bytes;
 	}
-	return write(atoi(argv[2]), &r, sizeof(r)) != sizeof(r);
+	return write(atoi(argv[3]), &r, sizeof(r)) != sizeof(r);
 }
 
 static long start_many(long who, long unused)
 {
-	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ends[2], status;
-	char text[16];
-	char *const argv[] = { "join", MANY, text, NULL };
-	char *const envp[] = { NULL };
+	char *argv[] = { "join", MANY, "", NULL, NULL };
+	int status;
 	pid_t pid;
 
-	must_call(pipe(ends));
-	snprintf(text, sizeof(text), "%d", ends[1]);
-	pid = fork();
-	if (!pid) {
-		syscall(__NR_execveat, self, "", argv, envp, AT_EMPTY_PATH);
-		_exit(1);
-	}
-	close(ends[1]);
-	must(read(ends[0], &report[who], sizeof(*report)) == sizeof(*report),
+	must(start_self(argv, 0, &report[who], sizeof(*report), &pid),
 	     "the program says nothing");
 	must(waitpid(pid, &status, 0) == pid && !status, "status %x", status);
 	return 0;
@@ -604,10 +608,48 @@ static void test_limit(long arg)
 	must(report[1].shared == MAX_PLACES, "%ld images have a place", report[1].shared);
 }
 
+/* kernel memory of the label's cgroup itself, without that below, in which the members are */
+static long own_kernel_memory(void)
+{
+	return group_number("memory.stat", "slab_unreclaimable") -
+	       cgroup_number(groups[0], "memory.stat", "slab_unreclaimable");
+}
+
+/* Whoever has set the label pays for places, until the last member ends. */
+static void test_charge(long arg)
+{
+	const long least = 64 * MAX_PLACES;
+	long held, before, after, left;
+
+	start_labelled(group, "web places");
+	map_fd(1, make_image("tmpfs", IMAGE_BYTES, CODE_BYTES));
+	spawn_members(1);
+	/* the group stays while somebody is in it */
+	held = ask(1, start_images, 1, STAY);
+	before = own_kernel_memory();
+	ask(1, start_many, 1, 0);
+	after = own_kernel_memory();
+	ask(1, end_program, held, 0);
+	quit(1);
+	quit(2);
+	for (int i = 0; i < 100; i++) {
+		left = own_kernel_memory();
+		if (left - before < least / 2)
+			break;
+		usleep(20000);
+	}
+	drop_groups();
+	must(after - before >= least, "the label's cgroup pays %ld bytes for %d places",
+	     after - before, MAX_PLACES);
+	must(left - before < least / 2, "%ld bytes are left when nobody is", left - before);
+}
+
 static const struct test_case cases[] = {
 	{ "what is written of an image begins at 2 MB", test_boundary, (long)"tmpfs",
 	  .guards = POLICY },
 	{ "and on a disk", test_boundary, (long)"disk", .guards = POLICY },
+	{ "an image in a process that has asked for large pages of files", test_order,
+	  .guards = POLICY },
 	{ "an image in a group without places", test_without, .guards = POLICY },
 	{ "code of an image is shared, its data is not", test_code, true,
 	  .guards = INVARIANT(1) | INVARIANT(6) },
@@ -647,13 +689,14 @@ static const struct test_case cases[] = {
 	{ "a program without a group has no places", test_places, STRANGER,
 	  .guards = PRIVILEGE },
 	{ "more images than a group has places", test_limit, .guards = INVARIANT(13) },
+	{ "the label's cgroup pays for places", test_charge, .guards = INVARIANT(14) },
 };
 
 int main(int argc, char **argv)
 {
 	if (argc >= 4 && !strcmp(argv[1], PROGRAM))
 		return program(argc, argv);
-	if (argc == 3 && !strcmp(argv[1], MANY))
+	if (argc == 4 && !strcmp(argv[1], MANY))
 		return many(argv);
 	return join_main(argc, argv, "group", cases, ARRAY_SIZE(cases));
 }

@@ -165,8 +165,8 @@ static long child_group(int cgroup, char *p)
  */
 static int program(char **argv)
 {
-	char *at = (char *)strtoul(argv[3], NULL, 0), *p = MAP_FAILED;
-	int fd = open(argv[2], O_RDONLY), to = atoi(argv[4]);
+	char *at = (char *)strtoul(argv[4], NULL, 0), *p = MAP_FAILED;
+	int fd = open(argv[2], O_RDONLY), to = atoi(argv[3]);
 	long found = 0;
 
 	page_size = sysconf(_SC_PAGESIZE);
@@ -190,22 +190,18 @@ static int program(char **argv)
 	return 0;
 }
 
-/* Start the program; returns what it reports. */
-static long start_program(char *where, long user, const char *then, pid_t *pid)
+bool start_self(char **argv, long user, void *report, size_t bytes, pid_t *pid)
 {
-	char path[64], at[32], to[16];
-	char *const argv[] = { "join", PROGRAM, path, at, to, (char *)then, NULL };
-	char *const envp[] = { NULL };
+	/* an inherited descriptor: another user may not look into our /proc */
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), ends[2];
-	long found = -3;
+	char *const envp[] = { NULL };
+	char to[16];
+	bool whole;
 
 	must(self >= 0, "/proc/self/exe: %s", strerror(errno));
 	must_call(pipe(ends));
-	/* an inherited descriptor: another user may not look into our /proc */
-	must_call(fchmod(file, 0644));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", dup(file));
-	snprintf(at, sizeof(at), "%p", where);
 	snprintf(to, sizeof(to), "%d", ends[1]);
+	argv[3] = to;
 	*pid = fork();
 	must(*pid >= 0, "fork: %s", strerror(errno));
 	if (!*pid) {
@@ -215,11 +211,23 @@ static long start_program(char *where, long user, const char *then, pid_t *pid)
 		_exit(1);
 	}
 	close(ends[1]);
-	if (read(ends[0], &found, sizeof(found)) != sizeof(found))
-		found = -4;
+	whole = read(ends[0], report, bytes) == (ssize_t)bytes;
 	close(ends[0]);
 	close(self);
-	return found;
+	return whole;
+}
+
+/* Start the program; returns what it reports. */
+static long start_program(char *where, long user, const char *then, pid_t *pid)
+{
+	char path[64], at[32];
+	char *argv[] = { "join", PROGRAM, path, NULL, at, (char *)then, NULL };
+	long found;
+
+	must_call(fchmod(file, 0644));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dup(file));
+	snprintf(at, sizeof(at), "%p", where);
+	return start_self(argv, user, &found, sizeof(found), pid) ? found : -4;
 }
 
 long end_program(long pid, long unused)

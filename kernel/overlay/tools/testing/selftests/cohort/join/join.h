@@ -50,6 +50,13 @@ long has_page(long addr, long tag);
 long read_page(long addr, long unused);
 
 /*
+ * Run this test's own executable again, as another user or oneself (0). argv[3] is set to a
+ * descriptor for its report; the number of the process is written to @pid. Returns false if
+ * there is no report.
+ */
+bool start_self(char **argv, long user, void *report, size_t bytes, pid_t *pid);
+
+/*
  * For peers: run a program that maps the file where a view has it, as another user or
  * oneself (0). Returns how many tables the program shares; below 0 is an error.
  */
