@@ -5,6 +5,7 @@
  *   zygote fork    [OPTIONS]   40 forks: instructions, tables, entries (Table 4)
  *   zygote inherit [OPTIONS]   code entries that applications find (Table 3)
  *   zygote launch  [OPTIONS]   fork to the application's first own code (Figures 7, 9)
+ *   zygote footprint [OPTIONS] applications that stay, for others to read what code they ran
  *
  *   --zygote          ask the kernel to share page tables
  *   --layout shipped  libraries as the dynamic linker places them (default)
@@ -41,7 +42,7 @@ static void print_zygote(const struct loader *l)
 static void options_parse(int argc, char **argv)
 {
 	if (argc < 2)
-		die("usage: zygote fork|inherit|launch [OPTIONS]");
+		die("usage: zygote fork|inherit|launch|footprint [OPTIONS]");
 	opt = (struct options){ .what = argv[1], .code = 5900, .copied = 3900 };
 	opt.rounds = !strcmp(opt.what, "launch") ? 100 : 40;
 	for (int i = 2; i < argc; i++) {
@@ -89,6 +90,11 @@ int main(int argc, char **argv)
 	populate_code_about(opt.code);
 	print_zygote(&l);
 
+	if (!strcmp(opt.what, "footprint")) {
+		/* Its children share the processor with those who watch them. */
+		run_footprint();
+		return 0;
+	}
 	counters_open(&s->reader);
 	take_processor();
 	if (!strcmp(opt.what, "fork"))
@@ -98,6 +104,6 @@ int main(int argc, char **argv)
 	else if (!strcmp(opt.what, "launch"))
 		run_launch();
 	else
-		die("zygote: %s is not fork, inherit or launch", opt.what);
+		die("zygote: %s is not fork, inherit, launch or footprint", opt.what);
 	return 0;
 }

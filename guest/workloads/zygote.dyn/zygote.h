@@ -43,5 +43,6 @@ void populate_heap(size_t want);
 void run_fork(void);
 void run_inherit(void);
 void run_launch(void);
+void run_footprint(void);
 
 #endif
