@@ -338,7 +338,13 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab bench-model",
             "Print the model's speed beside QEMU's.",
         )],
-        "cohort lab list" => &[("cohort lab list", "List experiments and results.")],
+        "cohort lab list" => &[
+            ("cohort lab list", "List experiments and results."),
+            (
+                "cohort lab list --papers",
+                "List what the papers print beside what was measured here.",
+            ),
+        ],
         "cohort lab report" => &[
             (
                 "cohort lab report",

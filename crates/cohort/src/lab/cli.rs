@@ -8,7 +8,7 @@ use super::check::{
     stages, tally::Tally,
 };
 use super::experiment::{
-    complete, definition, kept, made_from, papers, print, report, results, run as experiment,
+    complete, definition, kept, made_from, map, papers, print, report, results, run as experiment,
 };
 use super::guest::{plugin, rootfs, setup, shell};
 use super::host::files;
@@ -176,7 +176,15 @@ enum Command {
     /// Measure the speed of the translation model against QEMU without it.
     BenchModel(bench::BenchArgs),
     /// List the experiments, their last and kept results, and which of these are old.
-    List,
+    List {
+        /// List the papers' tables, figures and claims instead: the experiment that reproduces each,
+        /// the paper's figure and ours of the kept results, and what came of it.
+        #[arg(long)]
+        papers: bool,
+        /// With --papers: as JSON.
+        #[arg(long, requires = "papers")]
+        json: bool,
+    },
     /// Write docs/results.md and the README's picture from the kept results (results/*.json), and
     /// pages with plots from the last runs: out/report.html. What has not run here is shown there by
     /// its kept result.
@@ -325,7 +333,11 @@ pub fn main(args: Args) -> Result<ExitCode> {
             return counted(&tally, args.tally.as_deref());
         }
         Command::BenchModel(args) => bench::bench(&lab, &args)?,
-        Command::List => list(&lab)?,
+        Command::List {
+            papers: false,
+            json: _,
+        } => list(&lab)?,
+        Command::List { papers: true, json } => list_papers(&lab, json)?,
         Command::Report { check: true } => report::check(&lab)?,
         Command::Report { check: false } => {
             for file in report::report(&lab)? {
@@ -504,6 +516,15 @@ fn list(lab: &Lab) -> Result<()> {
     }
     say!("{}", print::list(&rows))?;
     Ok(())
+}
+
+fn list_papers(lab: &Lab, json: bool) -> Result<()> {
+    let map = map::map(lab)?;
+    if json {
+        let text = serde_json::to_string_pretty(&map).context("JSON cannot hold the map")?;
+        return say!("{text}");
+    }
+    output::print(map::text(&map, &papers::Papers::of(lab)?))
 }
 
 fn deb(lab: &Lab, config: Option<&Path>, no_kernel: bool) -> Result<()> {

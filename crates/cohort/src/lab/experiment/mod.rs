@@ -8,6 +8,7 @@ pub mod definition;
 pub mod expr;
 pub mod kept;
 pub mod made_from;
+pub mod map;
 mod matrix;
 mod page;
 pub mod papers;

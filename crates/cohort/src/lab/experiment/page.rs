@@ -307,7 +307,9 @@ fn section((entry, wrong): &Latest, all: &[Latest], papers: &Papers) -> Section 
         Shown::of(figure, &marks)
     });
     let items = experiment.into_iter().flat_map(|it| &it.paper);
-    let items: Vec<&str> = items.filter_map(|item| papers.item(item)).collect();
+    let items: Vec<String> = items
+        .filter_map(|id| Some(papers.item(id)?.words()))
+        .collect();
     let name = entry.kept.name();
     Section {
         title: explain(experiment.map_or(&name, |it| &it.title)),

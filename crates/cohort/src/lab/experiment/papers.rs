@@ -12,9 +12,51 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub struct Papers {
     list: Vec<Paper>,
-    /// Where in its paper an item is and what it shows, by its id.
-    items: BTreeMap<String, String>,
+    /// In the file's order.
+    items: Vec<Item>,
     figures: BTreeMap<String, Option<f64>>,
+}
+
+/// A table, a figure or a claim.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Item {
+    /// PAPER.NAME.
+    pub id: String,
+    /// Where in its paper it is, best place first.
+    #[serde(default, rename = "where")]
+    pub place: String,
+    /// `configuration`, `table`, `figure` or `claim`.
+    #[serde(default)]
+    kind: String,
+    /// What it shows.
+    #[serde(default)]
+    pub title: String,
+    /// What it is about, across papers.
+    #[serde(default, rename = "experiment")]
+    subject: String,
+    #[serde(default)]
+    values: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Value {
+    name: String,
+    value: toml::Value,
+}
+
+impl Item {
+    /// It says what was measured: it is no drawing, no description of a machine or of a method, and
+    /// not about other work.
+    pub fn measured(&self) -> bool {
+        let nothing = ["schematic", "platform", "related-work"];
+        self.kind != "configuration" && !nothing.contains(&self.subject.as_str())
+    }
+
+    /// Where in its paper it is and what it shows, in words.
+    pub fn words(&self) -> String {
+        let place = self.place.split(';').next().unwrap_or_default();
+        format!("{place}, {}", self.title)
+    }
 }
 
 /// A paper as it is cited.
@@ -53,32 +95,14 @@ impl Papers {
             #[serde(default)]
             item: Vec<Item>,
         }
-        #[derive(Deserialize)]
-        struct Item {
-            id: String,
-            #[serde(default, rename = "where")]
-            place: String,
-            #[serde(default)]
-            title: String,
-            #[serde(default)]
-            values: Vec<Value>,
-        }
-        #[derive(Deserialize)]
-        struct Value {
-            name: String,
-            value: toml::Value,
-        }
         let file: File = toml::from_str(text)?;
         let mut found = BTreeMap::new();
-        let mut items = BTreeMap::new();
-        for item in file.item {
+        for item in &file.item {
             found.insert(item.id.clone(), None);
-            let place = item.place.split(';').next().unwrap_or_default();
-            items.insert(item.id.clone(), format!("{place}, {}", item.title));
-            for value in item.values {
-                let number = match value.value {
-                    toml::Value::Integer(number) => Some(number as f64),
-                    toml::Value::Float(number) => Some(number),
+            for value in &item.values {
+                let number = match &value.value {
+                    toml::Value::Integer(number) => Some(*number as f64),
+                    toml::Value::Float(number) => Some(*number),
                     _ => None,
                 };
                 found.insert(format!("{}/{}", item.id, value.name), number);
@@ -86,14 +110,18 @@ impl Papers {
         }
         Ok(Papers {
             list: file.paper,
-            items,
+            items: file.item,
             figures: found,
         })
     }
 
-    /// Where in its paper an item is and what it shows, in words.
-    pub fn item(&self, id: &str) -> Option<&str> {
-        self.items.get(id).map(String::as_str)
+    pub fn item(&self, id: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.id == id)
+    }
+
+    /// All items, in the order of the file.
+    pub fn items(&self) -> &[Item] {
+        &self.items
     }
 
     pub fn list(&self) -> &[Paper] {
