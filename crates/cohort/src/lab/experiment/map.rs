@@ -389,9 +389,6 @@ fn of_paper(title: &str, venue: &str, items: &[&Mapped]) -> String {
     let mut notes = Vec::new();
     let name = |id: &str| id.split_once('.').map_or(id, |(_, name)| name).to_string();
     for item in items {
-        let Some(verdict) = item.verdict else {
-            continue;
-        };
         let mut before = None;
         for row in &item.figures {
             // An item is named once, and so is each of its experiments.
@@ -416,7 +413,7 @@ fn of_paper(title: &str, venue: &str, items: &[&Mapped]) -> String {
                 row.verdict.text().into(),
             ]);
         }
-        if item.figures.is_empty() {
+        if let (Some(verdict), true) = (item.verdict, item.figures.is_empty()) {
             let dash = || "-".to_string();
             let (title, verdict) = (item.title.clone(), verdict.text().to_string());
             shown.add_row([name(&item.id), title, dash(), dash(), dash(), verdict]);

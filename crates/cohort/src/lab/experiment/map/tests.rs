@@ -151,6 +151,9 @@ fn the_tables_say_what_the_paper_says_and_what_we_say() {
     assert!(text.contains("f2: There is no chip."), "{text}");
     assert!(text.contains("abstract: repeats t4."), "{text}");
     assert!(!text.contains("a drawing"), "{text}");
+    let noted = "[[item]]\nid = \"p.f1\"\nnote = \"Ours is blue.\"\n";
+    let noted = Map::new(&papers, &experiments, &[], &parse(noted).unwrap());
+    assert!(super::text(&noted, &papers).contains("f1: Ours is blue."));
     assert!(
         text.ends_with(
             "Of 4 items with a measurement: 0 met, 0 missed, 3 not run, 1 cannot. \
