@@ -14,14 +14,14 @@ import os
 import subprocess
 
 
-def config(args):
+def config(program, label):
     """What `crun spec` says, for this program and label."""
     made = json.loads(subprocess.run(["crun", "spec", "-f", "/dev/stdout"], check=True,
                                      capture_output=True, text=True).stdout)
-    made["process"].update(terminal=False, args=args.program)
+    made["process"].update(terminal=False, args=program)
     made["root"]["readonly"] = False
-    if args.label:
-        made["linux"]["resources"]["unified"] = {"memory.cohort": args.label}
+    if label:
+        made["linux"]["resources"]["unified"] = {"memory.cohort": label}
     return made
 
 
@@ -46,9 +46,10 @@ def main():
     parser.add_argument("program", nargs="+")
     args = parser.parse_args()
     names = [args.name] if args.count is None else [f"{args.name}-{i + 1}" for i in range(args.count)]
-    made = config(args)
+    made = config(args.program, args.label)
     for name in names:
         make(name, made)
 
 
-main()
+if __name__ == "__main__":
+    main()

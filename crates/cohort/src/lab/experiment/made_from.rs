@@ -247,12 +247,17 @@ fn programs(lab: &Lab, experiment: &Experiment) -> Result<String> {
             break;
         }
         todo = Vec::new();
-        for file in used.iter().flat_map(|source| &source.files) {
-            let name = file.strip_prefix(&lab.root).unwrap_or(file);
-            let name = name.to_string_lossy().into_owned();
-            let code = code::of(&name, &lossy(file)?);
-            todo.push(code.clone());
-            parts.insert(name, code);
+        for source in &used {
+            for file in &source.files {
+                let name = file.strip_prefix(&lab.root).unwrap_or(file);
+                let name = name.to_string_lossy().into_owned();
+                let code = code::of(&name, &lossy(file)?);
+                // What all are made with knows none of them, whatever words it has.
+                if !source.names.is_empty() {
+                    todo.push(code.clone());
+                }
+                parts.insert(name, code);
+            }
         }
     }
     scans |= names_scan(&todo);
@@ -384,7 +389,7 @@ pub mod tests {
             ("kernel/config/x86_64.config", "# CONFIG_B is not set\n"),
             ("kernel/config/cohort.config", "CONFIG_C=y\n"),
             ("guest/init/init.c", "int main;\n"),
-            ("guest/workloads/lib.h", "int lib;\n"),
+            ("guest/workloads/lib.h", "int lib; char *it = \"other\";\n"),
             ("guest/workloads/fork-cost.c", "int fork; // Why.\n"),
             ("guest/workloads/other.c", "int other;\n"),
             ("guest/workloads/files/part.py", "part = 1\n"),
