@@ -89,7 +89,7 @@ while read -r name active rest; do
 	cohort_table | cohort_run | cohort_upper) echo "metric $name $active objects" ;;
 	esac
 done </proc/slabinfo
-awk '/^cohort_ptp_(shared|left)|^cohort_ptp_unshared_fault / {
+awk '/^cohort_ptp_(shared|joined|left)|^cohort_ptp_unshared_fault / {
 	print "metric", $1, $2, "events" }' /proc/vmstat
 echo "metric processes $(ls -d /proc/[0-9]* | wc -l) processes"
 group=/sys/fs/cgroup/soak

@@ -157,9 +157,36 @@ const LONG: &[Stage] = &[
         made_from: GUEST,
     },
     Stage {
+        name: "soak, all join",
+        counts: Counts::Tally,
+        command: &[
+            "cohort",
+            "lab",
+            "soak",
+            "--minutes",
+            "60",
+            "--append",
+            "cohort_join=user",
+        ],
+        made_from: GUEST,
+    },
+    Stage {
         name: "mmtests, all",
         counts: Counts::Tally,
         command: &["cohort", "lab", "mmtests", "--brief"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "mmtests, all join",
+        counts: Counts::Tally,
+        command: &[
+            "cohort",
+            "lab",
+            "mmtests",
+            "--brief",
+            "--append",
+            "cohort_join=user",
+        ],
         made_from: GUEST,
     },
     // Containers and services as people start them.

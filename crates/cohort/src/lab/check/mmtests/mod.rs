@@ -68,6 +68,9 @@ pub struct Options {
     /// How often a test is run on both kernels until its verdicts are called different.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     runs: u32,
+    /// More words for the command line of our kernel, such as `cohort_join=user`.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
     /// Show only what is not equal.
     #[arg(long)]
     brief: bool,
@@ -82,7 +85,7 @@ struct Side {
     image: PathBuf,
     /// None for an image that was built elsewhere.
     kernel: Option<Kernel>,
-    cmdline: &'static str,
+    cmdline: String,
 }
 
 /// The results of all runs of one side.
@@ -128,7 +131,7 @@ struct Results {
 struct SideResults {
     image: PathBuf,
     kernel: Option<Kernel>,
-    cmdline: &'static str,
+    cmdline: String,
     guests: u32,
     tables_shared: u64,
     complaints: Vec<String>,
@@ -216,7 +219,8 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     };
     let json = results::json(&results)?;
     let whole = !options.short && options.filter.is_none();
-    if whole && options.kernel.is_none() && options.stock.is_none() {
+    let plain = options.append.is_empty() && options.kernel.is_none() && options.stock.is_none();
+    if whole && plain {
         results::save(lab, &format!("mmtests-{}", options.config), &json)?;
     }
     if options.json {
@@ -256,13 +260,13 @@ fn choose(list: &List, options: &Options) -> Result<Vec<TestProgram>> {
 
 /// The kernels that are compared.
 fn sides(lab: &Lab, options: &Options) -> Result<[Side; 2]> {
-    let side = |name, config, cmdline, given: &Option<PathBuf>| -> Result<Side> {
+    let side = |name, config, cmdline: &str, given: &Option<PathBuf>| -> Result<Side> {
         let (image, kernel) = build::image(lab, config, given.as_deref())?;
         Ok(Side {
             name,
             image,
             kernel,
-            cmdline,
+            cmdline: cmdline.trim_end().into(),
         })
     };
     let (stock, config, cmdline) = match options.config {
@@ -276,7 +280,12 @@ fn sides(lab: &Lab, options: &Options) -> Result<[Side; 2]> {
     };
     Ok([
         side("stock", stock, cmdline, &options.stock)?,
-        side("cohort", config, "cohort=always", &options.kernel)?,
+        side(
+            "cohort",
+            config,
+            &format!("cohort=always {}", options.append),
+            &options.kernel,
+        )?,
     ])
 }
 
@@ -641,10 +650,10 @@ mod tests {
     }
 
     fn results(cases: Vec<Row>) -> Results {
-        let side = |cmdline| SideResults {
+        let side = |cmdline: &str| SideResults {
             image: PathBuf::from("vmlinux"),
             kernel: None,
-            cmdline,
+            cmdline: cmdline.into(),
             guests: 1,
             tables_shared: 7,
             complaints: Vec::new(),

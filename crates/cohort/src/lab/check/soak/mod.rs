@@ -41,8 +41,11 @@ const BOOT_LIMIT: u64 = 400;
 /// name.
 const CMDLINE: &str = "cohort=always watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 \
     slab_nomerge page_owner=on";
-/// Counters that must have grown: otherwise nothing was tested.
+/// Counters that must have grown: otherwise nothing was tested. The second if every program of a
+/// user is in a group.
 const SHARED: &str = "cohort_ptp_shared";
+const JOINED: &str = "cohort_ptp_joined";
+const ALL_JOIN: &str = "cohort_join=user";
 /// How many slabs, and owners of pages, are named of those that grew most, if too much memory
 /// is in use.
 const NAMED: usize = 8;
@@ -66,6 +69,9 @@ pub struct Options {
     /// Run without kmemleak, which slows down allocations and reads all memory at the end.
     #[arg(long)]
     no_leaks: bool,
+    /// More words for the guest's kernel command line, such as `cohort_join=user`.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -153,8 +159,8 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
         rootfs: Some(&rootfs::image(lab, ROOTFS)?),
         read_limit: None,
         cmdline: match options.no_leaks {
-            true => CMDLINE.into(),
-            false => format!("{CMDLINE} kmemleak=on"),
+            true => format!("{CMDLINE} {}", options.append),
+            false => format!("{CMDLINE} kmemleak=on {}", options.append),
         },
         init: &programs::init(lab)?,
         programs: &programs::scripts(lab, DIR, "/lab/soak")?,
@@ -165,7 +171,8 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     }
     .run(lab)?;
     let measured = measurements(&outcome.report)?;
-    let checks = checks(&outcome, &load, &plan, &measured);
+    let joins = options.append.contains(ALL_JOIN);
+    let checks = checks(&outcome, &load, &plan, &measured, joins);
     let mut tally = Tally::new();
     for check in &checks {
         match (check.skipped, check.pass) {
@@ -246,6 +253,7 @@ fn checks(
     load: &Load,
     plan: &Plan,
     measured: &BTreeMap<String, Metric>,
+    joins: bool,
 ) -> Vec<Check> {
     let report = &outcome.report;
     let mut checks = Vec::new();
@@ -293,11 +301,14 @@ fn checks(
             notes,
         ));
     }
-    let shared = match measured.get(SHARED).map(|metric| metric.values.as_slice()) {
+    let grew = |name| match measured.get(name).map(|metric| metric.values.as_slice()) {
         Some([first, .., last]) if last > first => Vec::new(),
-        _ => vec![format!("{SHARED} of /proc/vmstat did not grow")],
+        _ => vec![format!("{name} of /proc/vmstat did not grow")],
     };
-    checks.push(Check::new("page tables were shared", shared));
+    checks.push(Check::new("page tables were shared", grew(SHARED)));
+    if joins {
+        checks.push(Check::new("page tables were joined", grew(JOINED)));
+    }
     checks.push(leaks(outcome, measured));
     checks.push(Check::new(
         "the guest runs to its end",
@@ -461,7 +472,7 @@ mod tests {
             rounds: 1,
             seconds: 1,
         };
-        checks(&outcome, &load(), &plan, &measured)
+        checks(&outcome, &load(), &plan, &measured, false)
     }
 
     #[test]
