@@ -206,6 +206,15 @@ impl Pages {
     }
 }
 
+/// Our cycles in units of ChampSim's, by stream.
+pub fn ratios() -> Result<Vec<(&'static str, f64)>, Box<dyn std::error::Error>> {
+    let streams = streams().into_iter().zip(CHAMPSIM);
+    let ratio = |((name, stream), theirs): ((_, Vec<_>), _)| {
+        Ok((name, run(&stream)? as f64 / theirs as f64))
+    };
+    streams.map(ratio).collect()
+}
+
 /// Our cycles.
 fn run(stream: &[Instruction]) -> Result<u64, Box<dyn std::error::Error>> {
     let mut pages = Pages::new();

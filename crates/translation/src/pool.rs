@@ -4,7 +4,8 @@
 //!
 //! Requests come in program order, but need not begin in it: a load that waits for its address
 //! begins long after one behind it that does not. So each place knows, beside the time when it is
-//! free for good, one gap before it was last taken.
+//! free for good, one gap before it was last taken. How long a request takes is known only when it has
+//! its place; one that takes longer than the gap delays whoever comes next.
 
 /// One place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +96,8 @@ impl Pool {
             place.what = what;
         } else if claim.at < place.from {
             place.gap = until;
+            // Where the gap is too short, what was to follow is delayed by as much.
+            place.until += until.saturating_sub(place.from);
         }
         self.next = claim.place + 1;
         if self.next == self.places.len() {
@@ -139,6 +142,16 @@ mod tests {
         assert_eq!(take(&mut pool, 10, 100), 10);
         assert_eq!(take(&mut pool, 20, 100), 110);
         assert_eq!(take(&mut pool, 1000, 100), 1100);
+    }
+
+    #[test]
+    fn a_request_longer_than_the_time_before_another_delays_what_follows() {
+        // GIVEN one place, taken from 100 to 200 WHEN a request that begins at 50 takes 100 THEN the
+        // place is free after both took their time, at 250, and not at 200.
+        let mut pool = Pool::new(1, u64::MAX);
+        assert_eq!(take(&mut pool, 100, 100), 100);
+        assert_eq!(take(&mut pool, 50, 100), 50);
+        assert_eq!(take(&mut pool, 60, 10), 250);
     }
 
     #[test]

@@ -12,6 +12,20 @@ use translation::{AccessKind, Context, Machine, Model, Sink};
 /// A page of code far from the data: no table but the root is common to both.
 const CODE: u64 = 0x5555_5555_4000;
 
+#[path = "../../examples/peer_cycles.rs"]
+#[allow(dead_code)]
+mod peer_cycles;
+
+/// Two streams are left out that docs/model.md explains: a chain of L1 hits, and a stride of lines.
+#[test]
+fn cycles_are_within_15_percent_of_champsims() {
+    for (name, ratio) in peer_cycles::ratios().unwrap() {
+        if !["chase, 16 KB", "strided, 64 bytes"].contains(&name) {
+            assert!((0.85..=1.15).contains(&ratio), "{name}: {ratio}");
+        }
+    }
+}
+
 #[test]
 fn tlbs_and_walks_count_what_champsim_counts() {
     let table: toml::Table = include_str!("champsim.toml").parse().unwrap();
