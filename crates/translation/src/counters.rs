@@ -5,12 +5,11 @@
 //! core changes its process, what was counted since the last change goes to the one that leaves.
 
 use crate::entry::SIZES_MAX;
+use crate::levels::Levels;
 pub use crate::tally::Tally;
 use crate::tally::counters;
 use crate::tlb::mechanism::Counts;
 
-/// Levels of TLB; those that a machine lacks count nothing.
-pub const TLB_LEVELS: usize = crate::entry::TLB_LEVELS_MAX;
 /// Caches: L1I, L1D, the private L2, the shared last level.
 pub const CACHES: usize = 4;
 /// Levels of page tables.
@@ -111,6 +110,7 @@ counters! {
 }
 
 counters! {
+    by level:
     /// The counters of a core, a process, a cohort or all of them. Times are in ticks; a cycle has
     /// `Report::ticks_per_cycle`.
     Counters {
@@ -125,7 +125,7 @@ counters! {
         /// Stores.
         writes: u64,
         /// By level (L1 first), side (fetch, data) and number of the page size in the format.
-        tlb: [[[TlbCounters; SIZES_MAX]; 2]; TLB_LEVELS],
+        tlb: Levels<[[TlbCounters; SIZES_MAX]; 2]>,
         /// Walks.
         walk: WalkCounters,
         /// L1I, L1D, private L2, shared last level.
@@ -160,6 +160,14 @@ counters! {
 }
 
 impl Counters {
+    /// Counters of a machine with so many levels of TLB, all 0.
+    pub fn of_levels(count: usize) -> Self {
+        Self {
+            tlb: Levels::from_fn(count, |_| Default::default()),
+            ..Self::default()
+        }
+    }
+
     /// Whole cycles.
     pub fn cycles(&self, ticks_per_cycle: u64) -> u64 {
         self.ticks / ticks_per_cycle
@@ -167,7 +175,8 @@ impl Counters {
 
     /// Misses of a TLB level (0 for L1) on one side (0 fetch, 1 data), all page sizes.
     pub fn tlb_misses(&self, level: usize, side: usize) -> u64 {
-        self.tlb[level][side].iter().map(|size| size.misses).sum()
+        let sides = self.tlb.get(level);
+        sides.map_or(0, |sides| sides[side].iter().map(|size| size.misses).sum())
     }
 
     /// A count for each thousand instructions; 0 without instructions.

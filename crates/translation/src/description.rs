@@ -5,7 +5,6 @@
 //! its arrays replace the base's, and the tables named in `without` are left out. The fields are
 //! explained in `docs/model.md` and below.
 
-use crate::entry::TLB_LEVELS_MAX;
 use crate::error::{ModelError, typed};
 use crate::format::{Format, page_size};
 use crate::replacement::Policy;
@@ -506,11 +505,8 @@ impl Model {
         let levels = self.tlb.iter().map(|tlb| tlb.level).max().unwrap_or(1);
         for (number, tlb) in self.tlb.iter().enumerate() {
             let name = format!("tlb[{number}]");
-            if !(1..=TLB_LEVELS_MAX).contains(&tlb.level) {
-                return Err(format!(
-                    "{name}.level: {} is not a level from 1 to {TLB_LEVELS_MAX}",
-                    tlb.level
-                ));
+            if tlb.level == 0 {
+                return Err(format!("{name}.level: 0 is not a level; the first is 1"));
             }
             if tlb.pages.is_empty() {
                 return Err(format!("{name}.pages is empty"));

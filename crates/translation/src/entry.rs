@@ -3,8 +3,6 @@
 
 /// Entries a walk reads at most.
 pub const LEVELS_MAX: usize = 5;
-/// Levels of TLB a machine has at most.
-pub const TLB_LEVELS_MAX: usize = 8;
 /// Page sizes a format has at most.
 pub const SIZES_MAX: usize = 8;
 

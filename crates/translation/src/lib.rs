@@ -40,6 +40,7 @@ pub mod error;
 pub mod event;
 pub mod format;
 pub(crate) mod hash;
+pub mod levels;
 pub mod machine;
 pub mod memory;
 pub mod metrics;

@@ -46,12 +46,11 @@ impl Counters {
                 "cycles",
             ),
         ];
-        let counted = |sides: &[[TlbCounters; SIZES_MAX]; 2]| {
-            *sides != [[TlbCounters::default(); SIZES_MAX]; 2]
-        };
-        for (level, sides) in self.tlb.iter().enumerate() {
+        let none = [[TlbCounters::default(); SIZES_MAX]; 2];
+        for level in 0..self.tlb.len().max(2) {
+            let sides = self.tlb.get(level).unwrap_or(&none);
             // Few machines have a third level: the others have no figures of one.
-            if level > 1 && !counted(sides) {
+            if level > 1 && *sides == none {
                 continue;
             }
             for (side, sizes) in sides.iter().enumerate() {

@@ -336,7 +336,7 @@ impl<M: GuestMemory> Machine<M> {
             tlb_stale: counters.stale,
             unexplained: counters.unexplained,
             mechanisms: counters.mechanisms,
-            counters: *counters,
+            counters: counters.clone(),
         }
     }
 }

@@ -21,11 +21,20 @@ impl<T: Tally, const N: usize> Tally for [T; N] {
     }
 }
 
-/// Declares a struct of counters that can be added up.
+/// Declares a struct of counters that can be added up, and copied unless it has values by level.
 macro_rules! counters {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)+ }) => {
+    ($(#[$about:meta])* $name:ident { $($fields:tt)+ }) => {
+        $crate::tally::counters! {
+            by level: #[derive(Copy)] $(#[$about])* $name { $($fields)+ }
+        }
+    };
+    (
+        by level: $(#[$about:meta])* $name:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty,)+
+        }
+    ) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct $name { $($(#[$doc])* pub $field: $kind,)+ }
 
         impl $crate::tally::Tally for $name {

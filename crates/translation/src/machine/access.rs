@@ -294,7 +294,7 @@ impl<M: GuestMemory> Machine<M> {
 
     /// A page was found behind so many levels: they missed it.
     pub(super) fn missed_before(&mut self, core: usize, level: usize, side: usize, attr: u16) {
-        for counters in &mut self.cores[core].counters.tlb[..level] {
+        for counters in self.cores[core].counters.tlb.iter_mut().take(level) {
             counters[side][size_class(attr)].misses += 1;
         }
     }

@@ -7,10 +7,10 @@ use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
 use crate::description::{CachePart, Model, Side, TlbPart, WalkEntry, Writes};
 use crate::dram::Geometry;
-use crate::entry::TLB_LEVELS_MAX;
 use crate::error::ModelError;
 use crate::event::Context;
 use crate::hash::QuickMap;
+use crate::levels::Levels;
 use crate::memory::GuestMemory;
 use crate::requests::Requests;
 use crate::time::{self, Clock};
@@ -84,16 +84,12 @@ fn serves(part: &TlbPart, level: usize, side: usize) -> bool {
 }
 
 fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
-    let mut tlb_time = [[0; 2]; TLB_LEVELS_MAX];
-    let mut flushed_on_switch = [[false; 2]; TLB_LEVELS_MAX];
-    for level in 0..TLB_LEVELS_MAX {
-        for side in 0..2 {
-            for part in model.tlb.iter().filter(|part| serves(part, level, side)) {
-                tlb_time[level][side] = ticks(model, part.cycles);
-                flushed_on_switch[level][side] |= part.flushed_on_switch;
-            }
-        }
-    }
+    let levels = model.setup(0).levels;
+    let of = |level: usize, side: usize| {
+        let arrays = model.tlb.iter();
+        arrays.filter(move |part| serves(part, level, side))
+    };
+    let time = |level, side| of(level, side).next().map_or(0, |part| part.cycles);
     let any = |level: usize, what: fn(&dyn Mechanism, usize) -> bool| {
         mechanisms.iter().any(|one| what(&**one, level))
     };
@@ -109,15 +105,21 @@ fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
             };
             entered.map_or(0, |cache| ticks(model, cache.cycles))
         },
-        tlb_time,
-        flushed_on_switch,
+        tlb_time: Levels::from_fn(levels, |level| {
+            from_fn(|side| ticks(model, time(level, side)))
+        }),
+        flushed_on_switch: Levels::from_fn(levels, |level| {
+            from_fn(|side| of(level, side).any(|part| part.flushed_on_switch))
+        }),
         walk_cache: model
             .walk_cache
             .as_ref()
             .map(|part| (part.tag, ticks(model, part.cycles))),
-        last_level: model.setup(0).levels - 1,
-        judged: from_fn(|level| any(level, |one, level| one.judges(level))),
-        shared: from_fn(|level| any(level, |one, level| one.sharing(level, 0).is_some())),
+        last_level: levels - 1,
+        judged: Levels::from_fn(levels, |level| any(level, |one, level| one.judges(level))),
+        shared: Levels::from_fn(levels, |level| {
+            any(level, |one, level| one.sharing(level, 0).is_some())
+        }),
         infers: mechanisms.iter().any(|one| one.infers()),
         idle_after: ticks(model, super::IDLE_AFTER_CYCLES),
     }
@@ -145,7 +147,8 @@ fn core(model: &Model) -> Core {
             });
         Tlb::new(&arrays.collect::<Vec<_>>())
     };
-    let behind = (1..model.setup(0).levels).map(|level| {
+    let levels = model.setup(0).levels;
+    let behind = (1..levels).map(|level| {
         let unified = |part: &TlbPart| part.level == level + 1 && part.side == Side::Both;
         match model.tlb.iter().any(unified) {
             true => vec![tlb(level, 0)],
@@ -167,7 +170,7 @@ fn core(model: &Model) -> Core {
     let mshrs = on_the_way.map(|(_, cache)| cache.mshrs).min().unwrap_or(1);
     Core {
         fast: false,
-        tags: [0; TLB_LEVELS_MAX],
+        tags: Levels::default(),
         space: 0,
         decide: [0; 3],
         wanted: [0; 3],
@@ -186,8 +189,8 @@ fn core(model: &Model) -> Core {
             dependences: model.core.dependences,
         }),
         block: NO_BLOCK,
-        counters: Counters::default(),
-        given: Counters::default(),
+        counters: Counters::of_levels(levels),
+        given: Counters::of_levels(levels),
         idle: 0,
         context: Context::default(),
         faults: 0,

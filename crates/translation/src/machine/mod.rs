@@ -17,10 +17,10 @@ use crate::cache::Hierarchy;
 use crate::code::Op;
 use crate::counters::{Counters, Tally};
 use crate::description::{Model, Tag, WalkCacheTag};
-use crate::entry::TLB_LEVELS_MAX;
 use crate::event::{AccessKind, Context, Fault, Identity, Invalidation, Mark, Segment, Sink};
 use crate::format::{Format, Walk};
 use crate::hash::QuickMap;
+use crate::levels::Levels;
 use crate::memory::GuestMemory;
 use crate::requests::{Latencies, Requests, When};
 use crate::time::Clock;
@@ -73,7 +73,7 @@ struct Core {
     /// Whether a hit needs no more than tag, rights and address (see `access.rs`).
     fast: bool,
     /// The tags to look up with, by level.
-    tags: [u16; TLB_LEVELS_MAX],
+    tags: Levels<u16>,
     space: u16,
     /// By kind of access: attribute bits that decide, and what they must be.
     decide: [u16; 3],
@@ -146,14 +146,14 @@ struct Fixed {
     /// The time of a walker's read that hits where it enters the caches.
     walk_hit: u64,
     /// By level and side.
-    tlb_time: [[u64; 2]; TLB_LEVELS_MAX],
-    flushed_on_switch: [[bool; 2]; TLB_LEVELS_MAX],
+    tlb_time: Levels<[u64; 2]>,
+    flushed_on_switch: Levels<[bool; 2]>,
     walk_cache: Option<(WalkCacheTag, u64)>,
     /// The last level of TLB, 0 for L1.
     last_level: usize,
     /// By level: whether a mechanism judges lookups, and whether entries are shared by cohort.
-    judged: [bool; TLB_LEVELS_MAX],
-    shared: [bool; TLB_LEVELS_MAX],
+    judged: Levels<bool>,
+    shared: Levels<bool>,
     /// Whether a mechanism must know what the guest's own tables say.
     infers: bool,
     idle_after: u64,
@@ -285,7 +285,7 @@ impl<M: GuestMemory> Machine<M> {
     /// The counters of a core since the beginning, whatever was marked.
     pub fn counters(&self, core: usize) -> Counters {
         let core = &self.cores[core];
-        let mut counters = core.counters;
+        let mut counters = core.counters.clone();
         core.write_times(&mut counters);
         counters
     }
@@ -307,7 +307,7 @@ impl<M: GuestMemory> Machine<M> {
         }
         for (number, core) in self.cores.iter().enumerate() {
             if self.process(number) == process {
-                let mut counters = core.counters;
+                let mut counters = core.counters.clone();
                 core.write_times(&mut counters);
                 sum.add_since(&counters, &core.given);
             }
@@ -394,14 +394,14 @@ impl<M: GuestMemory> Machine<M> {
     /// Gives what a core counted since the last time to the process that runs on it.
     fn settle(&mut self, core: usize) {
         let core = &mut self.cores[core];
-        let mut counters = core.counters;
+        let mut counters = core.counters.clone();
         core.write_times(&mut counters);
         core.counters = counters;
         let bucket = self.spaces[usize::from(core.space)].bucket;
         self.buckets[bucket]
             .counters
             .add_since(&core.counters, &core.given);
-        core.given = core.counters;
+        core.given = core.counters.clone();
     }
 
     fn settle_all(&mut self) {
@@ -413,8 +413,12 @@ impl<M: GuestMemory> Machine<M> {
     /// The counters of the region of interest, or of all time if none was marked; what runs now
     /// included.
     pub(crate) fn counted(&self) -> Counted {
-        let mut cores: Vec<Counters> = self.cores.iter().map(|core| core.counters).collect();
-        let mut buckets: Vec<Counters> = self.buckets.iter().map(|b| b.counters).collect();
+        let mut cores: Vec<Counters> = self
+            .cores
+            .iter()
+            .map(|core| core.counters.clone())
+            .collect();
+        let mut buckets: Vec<Counters> = self.buckets.iter().map(|b| b.counters.clone()).collect();
         for (core, counters) in self.cores.iter().zip(&mut cores) {
             core.write_times(counters);
             let bucket = self.spaces[usize::from(core.space)].bucket;
@@ -441,8 +445,16 @@ impl<M: GuestMemory> Machine<M> {
             self.requests.clear();
         }
         if self.region.began.is_none() {
-            let cores = self.cores.iter().map(|core| core.counters).collect();
-            let buckets = self.buckets.iter().map(|bucket| bucket.counters).collect();
+            let cores = self
+                .cores
+                .iter()
+                .map(|core| core.counters.clone())
+                .collect();
+            let buckets = self
+                .buckets
+                .iter()
+                .map(|bucket| bucket.counters.clone())
+                .collect();
             self.region.began = Some((cores, buckets));
         }
     }
@@ -450,8 +462,16 @@ impl<M: GuestMemory> Machine<M> {
     fn region_stop(&mut self) {
         self.settle_all();
         if self.region.began.is_some() {
-            let cores: Vec<_> = self.cores.iter().map(|core| core.counters).collect();
-            let buckets: Vec<_> = self.buckets.iter().map(|bucket| bucket.counters).collect();
+            let cores: Vec<_> = self
+                .cores
+                .iter()
+                .map(|core| core.counters.clone())
+                .collect();
+            let buckets: Vec<_> = self
+                .buckets
+                .iter()
+                .map(|bucket| bucket.counters.clone())
+                .collect();
             let (cores, buckets) = self.region_sums(&cores, &buckets);
             self.region.cores = cores;
             self.region.buckets = buckets;
@@ -464,8 +484,8 @@ impl<M: GuestMemory> Machine<M> {
         let none = Counters::default();
         let mut cores = self.region.cores.clone();
         let mut buckets = self.region.buckets.clone();
-        cores.resize(now.len(), none);
-        buckets.resize(given.len(), none);
+        cores.resize(now.len(), none.clone());
+        buckets.resize(given.len(), none.clone());
         if let Some((old_cores, old_buckets)) = &self.region.began {
             for (number, sum) in cores.iter_mut().enumerate() {
                 sum.add_since(&now[number], &old_cores[number]);

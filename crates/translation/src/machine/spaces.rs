@@ -4,12 +4,12 @@
 use super::{Bucket, Core, Machine, Space};
 use crate::description::Tag;
 use crate::entry::Entry;
-use crate::entry::{TLB_LEVELS_MAX, attr};
+use crate::entry::attr;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Privilege, SEGMENTS_MAX, Segment};
+use crate::levels::Levels;
 use crate::memory::GuestMemory;
 use crate::tlb::CONTEXT_MASK;
 use crate::tlb::mechanism::{Drop, Event};
-use std::array::from_fn;
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
@@ -108,12 +108,12 @@ impl<M: GuestMemory> Machine<M> {
     /// Empties the arrays that a description calls `flushed_on_switch`.
     fn flush_on_switch(&mut self, core: usize) -> u64 {
         let this = &mut self.cores[core];
-        let flushed = self.fixed.flushed_on_switch;
+        let flushed = &self.fixed.flushed_on_switch;
         let mut dropped = 0;
         let levels = std::iter::once(&mut this.l1[..]);
         let levels = levels.chain(this.behind.iter_mut().map(Vec::as_mut_slice));
-        for (tlbs, flushed) in levels.zip(flushed) {
-            for (tlb, _) in tlbs.iter_mut().zip(flushed).filter(|(_, flush)| *flush) {
+        for (tlbs, flushed) in levels.zip(flushed.iter()) {
+            for (tlb, _) in tlbs.iter_mut().zip(flushed).filter(|(_, flush)| **flush) {
                 dropped += tlb.clear();
             }
         }
@@ -138,7 +138,9 @@ impl<M: GuestMemory> Machine<M> {
                 .iter()
                 .find_map(|m| m.sharing(level, this.space))
         };
-        this.tags = from_fn(|level| sharing(level).map_or(own, |sharing| sharing.tag));
+        for level in 0..=self.fixed.last_level {
+            this.tags[level] = sharing(level).map_or(own, |sharing| sharing.tag);
+        }
         this.fast = this.context.paging && !self.fixed.judged[0] && !self.check;
         let user = match this.context.privilege {
             Privilege::User => attr::USER,
@@ -240,7 +242,7 @@ impl<M: GuestMemory> Machine<M> {
     }
 
     /// By level: which entries belong to an address space.
-    fn belongs(&self, space: u16) -> [Belongs; TLB_LEVELS_MAX] {
+    fn belongs(&self, space: u16) -> Levels<Belongs> {
         let asid = self.spaces[usize::from(space)].asid & CONTEXT_MASK as u16;
         let own = match self.fixed.tag {
             Tag::AddressSpace => Belongs::under(space),
@@ -251,7 +253,7 @@ impl<M: GuestMemory> Machine<M> {
                 owned: 0,
             },
         };
-        from_fn(|level| {
+        Levels::from_fn(self.fixed.last_level + 1, |level| {
             let sharing = self.mechanisms.iter().find_map(|m| m.sharing(level, space));
             sharing.map_or(own, |sharing| Belongs {
                 tag: Some(sharing.tag),
@@ -314,17 +316,24 @@ impl<M: GuestMemory> Machine<M> {
 
     /// Drops what a mechanism says, after an event on `core`.
     pub(super) fn perform(&mut self, core: usize, drop: Option<Drop>) {
-        let (all_cores, levels, tag, vaddr, range, without) = match drop {
+        let (all_cores, from_level, tag, vaddr, range, without) = match drop {
             None => return,
             Some(Drop::Address { vaddr }) => return self.drop_address(core, vaddr),
             Some(Drop::Tagged {
                 all_cores,
-                levels,
+                from_level,
                 tag,
                 vaddr,
                 range,
                 without,
-            }) => (all_cores, levels, tag, vaddr, range, without | attr::GLOBAL),
+            }) => (
+                all_cores,
+                from_level,
+                tag,
+                vaddr,
+                range,
+                without | attr::GLOBAL,
+            ),
         };
         let cores = match all_cores {
             true => 0..self.cores.len(),
@@ -337,7 +346,7 @@ impl<M: GuestMemory> Machine<M> {
         for core in cores {
             let dropped = self.drop_entries(core, page, |level, entry, held| {
                 let inside = page.is_some() || entry.page >> shift == vaddr >> shift;
-                levels[level] && held == tag && inside && entry.attr & without == 0
+                level >= from_level && held == tag && inside && entry.attr & without == 0
             });
             self.cores[core].counters.invalidated += dropped;
         }
@@ -381,7 +390,7 @@ impl<M: GuestMemory> Machine<M> {
 }
 
 /// The entries of an address space, as a level holds them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Belongs {
     tag: Option<u16>,
     owner: Option<u16>,

@@ -42,7 +42,7 @@ impl<M: GuestMemory> Machine<M> {
         let class = walk.result.map_or(0, |page| size_class(page.attr));
         let levels = self.fixed.last_level + 1;
         let counters = &mut self.cores[core].counters;
-        for counters in &mut counters.tlb[..levels] {
+        for counters in counters.tlb.iter_mut().take(levels) {
             counters[side][class].misses += 1;
         }
         let translated = result.map(|page| page.frame | there & ((1 << page.shift) - 1));

@@ -192,6 +192,67 @@ fn pentium4_holds_4_mb_pages_whole_for_data_and_in_pieces_for_code() {
 }
 
 #[test]
+fn each_of_twelve_levels_holds_what_those_before_it_give_up() {
+    // GIVEN twelve levels of 1, 2, 4 ... 2048 entries and a cycle each WHEN 2^n pages are read in order,
+    // again and again THEN the first n levels have nothing of them (LRU), the next has them all, and
+    // each miss costs a cycle per level that was asked.
+    let array = |level: usize, side: &str| {
+        let entries = 1 << (level - 1);
+        format!(
+            "{{ level = {level}, side = \"{side}\", pages = [\"4K\"], entries = {entries}, \
+             ways = \"full\", cycles = 1 }},"
+        )
+    };
+    let mut arrays = array(1, "fetch") + &array(1, "data");
+    arrays.extend((2..=12).map(|level| array(level, "both")));
+    let text = format!(
+        "name = \"twelve\"\nabout = \"\"\nbase = \"baseline\"\nsources = \"a test\"\n\
+         tlb = [{arrays}]\n[core]\nrob = 0\n"
+    );
+    let model = Model::parse("twelve", &text).unwrap();
+    let mut memory = SparseMemory::new();
+    for (table, next) in [(0x1000, 0x2000), (0x2000, 0x3000)] {
+        memory.write_u64(table, next | 7);
+    }
+    for page in 0..2048u64 {
+        memory.write_u64(
+            0x3000 + (page >> 9) * 8,
+            (0x1_0000 + (page >> 9) * 0x1000) | 7,
+        );
+        memory.write_u64(0x1_0000 + page * 8, (0x100_0000 + page * 0x1000) | 7);
+    }
+    for level in 1..12 {
+        let mut machine = Machine::new(&model, 1, memory.clone()).unwrap();
+        let context = Context {
+            paging: true,
+            root: 0x1000,
+            ..Context::default()
+        };
+        machine.set_context(0, context);
+        let pages = 1u64 << level;
+        let mut pass = || {
+            for page in 0..pages {
+                machine.access(0, AccessKind::Read, page * 0x1000 + page % 64 * 64, None, 8);
+            }
+            machine.counters(0)
+        };
+        let (before, after) = (pass(), pass());
+        let new = |of: &dyn Fn(&Counters) -> u64| of(&after) - of(&before);
+        for asked in 0..12 {
+            let misses = new(&|c| c.tlb_misses(asked, 1));
+            let hits = new(&|c| c.tlb[asked][1][0].hits);
+            let expected = [(asked < level), (asked == level)].map(|some| pages * u64::from(some));
+            assert_eq!([misses, hits], expected, "{pages} pages, level {asked}");
+        }
+        assert_eq!(new(&|c| c.walk.walks), 0);
+        let cycles = pages * (level as u64 + 1);
+        assert_eq!(new(&|c| c.dtlb_stall), cycles * machine.ticks_per_cycle());
+        let last = format!("l{}-tlb-data-hits", level + 1);
+        assert!(after.metrics(1).iter().any(|metric| metric.name == last));
+    }
+}
+
+#[test]
 fn a_third_level_holds_what_two_give_up() {
     // GIVEN three levels of 4, 16 and 64 entries WHEN 40 pages are read in order, again and again
     // THEN the first two have nothing of them (LRU), the third has them all, and a miss costs the

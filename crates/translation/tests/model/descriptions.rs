@@ -260,7 +260,12 @@ fn a_bad_description_is_refused_with_its_reason() {
         ("ways = 12", "ways = 0", "tlb[4].ways: ways must be"),
         ("ways = 12", "ways = \"all\"", "ways must be"),
         ("\"4K\"", "\"5K\"", "not a page size"),
-        ("level = 2", "level = 9", "tlb[4].level: 9 is not a level"),
+        ("level = 2", "level = 0", "tlb[4].level: 0 is not a level"),
+        (
+            "level = 2",
+            "level = 900000000000",
+            "tlb: level 2 has no array",
+        ),
         (
             "pages = [\"2M\"]",
             "pages = [\"4K\"]",

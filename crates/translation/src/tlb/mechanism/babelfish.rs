@@ -26,7 +26,7 @@ use super::{
     After, Counts as AllCounts, Drop, Event, Figure, Looked, Lookup, Match, Mechanism, Setup,
     Sharing, Terms, Walked, Way,
 };
-use crate::entry::{Entry, SIZES_MAX, TLB_LEVELS_MAX, attr, size_class};
+use crate::entry::{Entry, SIZES_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault, Segment};
 use crate::format::{Test, Walk};
 use crate::hash::QuickMap;
@@ -185,11 +185,9 @@ impl BabelFish {
 
     /// The shared entries of a page, or of a range.
     fn drop(&self, all_cores: bool, tag: u16, vaddr: u64, range: Option<u32>) -> Drop {
-        let mut levels = [true; TLB_LEVELS_MAX];
-        levels[0] = !self.hw;
         Drop::Tagged {
             all_cores,
-            levels,
+            from_level: usize::from(self.hw),
             tag,
             vaddr,
             range,

@@ -7,7 +7,7 @@
 //!
 //! A machine asks its mechanisms in the order of the list. All times are in ticks.
 
-use crate::entry::{Entry, TLB_LEVELS_MAX};
+use crate::entry::Entry;
 use crate::event::{AccessKind, Fault, Identity, Segment};
 use crate::format::{Format, Step, Walk};
 use crate::replacement::Policy;
@@ -258,8 +258,8 @@ pub enum Drop {
     Tagged {
         /// On every core, or on that of the event.
         all_cores: bool,
-        /// In which levels.
-        levels: [bool; TLB_LEVELS_MAX],
+        /// In this level and all behind it; 0 is L1.
+        from_level: usize,
         /// The tag.
         tag: u16,
         /// An address in the page or range.
