@@ -23,7 +23,7 @@ pub fn offer(text: impl AsRef<[u8]>) -> Result<bool> {
     }
 }
 
-/// `println!` that does not panic: [`print`] of a line.
+/// `println!` that does not panic: [`print()`] of a line.
 macro_rules! say {
     ($($word:tt)+) => {
         $crate::output::print(format!("{}\n", format_args!($($word)+)))

@@ -63,7 +63,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     write_mode(path, content, 0o644)
 }
 
-/// As [`write`], with the file's mode.
+/// As [`write()`], with the file's mode.
 pub fn write_mode(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     make_parent(path)?;
     let new = sibling(path, ".new");
