@@ -188,7 +188,7 @@ PROGRAMS = {
     "xz": lambda: (["xz", "-c"], prose(share(512 << 10))),
     "perl": lambda: (["perl", write("words.pl", PERL)], prose(share(512 << 10))),
     "gcc": lambda: (["gcc", "-O2", "-S", "-o", "/dev/null", c_source(share(12))], "/dev/null"),
-    "python": lambda: (["python3", "-S", write("graph.py", GRAPH), str(share(20000))], "/dev/null"),
+    "python": lambda: (["python3", "-S", write("graph.py", GRAPH), str(share(200000))], "/dev/null"),
     "sqlite": lambda: (["sqlite3", ":memory:"], write("load.sql", SQL.replace("ROWS", str(share(30000))))),
 }
 JAVA_PROGRAMS = {
