@@ -65,6 +65,8 @@ struct Space {
     bucket: usize,
     /// Faults whose handling was interrupted by a context switch.
     faults: u32,
+    /// Where it has tried to write and taken a fault that is being handled.
+    wrote: Option<u64>,
 }
 
 /// One core.
@@ -622,19 +624,28 @@ impl<M: GuestMemory> Sink for Machine<M> {
             core.begin_fault_handling();
         }
         core.faults += 1;
+        let space = usize::from(core.space);
         if fixed_drops {
             self.drop_page(number, vaddr);
+        }
+        if kind == AccessKind::Write {
+            self.spaces[space].wrote = Some(vaddr);
         }
     }
 
     fn fault_done(&mut self, core: usize) {
         self.enter(core);
         self.finish_block(core);
+        let number = core;
         let core = &mut self.cores[core];
         if core.faults == 1 {
             core.count_fault_handling();
         }
         core.faults = core.faults.saturating_sub(1);
+        let space = core.space;
+        if let Some(vaddr) = self.spaces[usize::from(space)].wrote.take() {
+            self.wrote(number, vaddr);
+        }
     }
 
     fn set_context(&mut self, core: usize, context: Context) {

@@ -29,6 +29,7 @@ impl<M: GuestMemory> Machine<M> {
             identity: Identity::default(),
             bucket,
             faults: 0,
+            wrote: None,
         };
         let number = if self.spaces.len() < SPACES_MAX {
             self.spaces.push(space);
@@ -218,6 +219,18 @@ impl<M: GuestMemory> Machine<M> {
         self.tell(Event::PrivateCopy(space, vaddr, class));
     }
 
+    /// The handler of a fault returns, and the address space of `core` may write at `vaddr` now.
+    pub(super) fn wrote(&mut self, core: usize, vaddr: u64) {
+        if self.mechanisms.is_empty() {
+            return;
+        }
+        let (there, _) = self.relocate(core, vaddr);
+        let walk = self
+            .format
+            .walk(&self.memory, &self.cores[core].context, there);
+        self.tell(Event::Wrote(self.cores[core].space, there, &walk));
+    }
+
     /// Tells the mechanisms, and drops what they say, as an event of the core that was last heard of.
     fn tell(&mut self, event: Event) {
         let core = self.last_core;
@@ -239,6 +252,7 @@ impl<M: GuestMemory> Machine<M> {
         self.tell(Event::Gone(space));
         self.filled.forget(space);
         self.spaces[usize::from(space)].faults = 0;
+        self.spaces[usize::from(space)].wrote = None;
     }
 
     /// By level: which entries belong to an address space.

@@ -43,6 +43,8 @@ pub struct Recorder<M, W: Write> {
     at: Vec<u32>,
     contexts: Vec<Context>,
     segments: HashMap<u64, Vec<Segment>>,
+    /// By root: where it has tried to write and taken a fault that is being handled.
+    wrote: HashMap<u64, u64>,
     known: Vec<Known>,
     age: u64,
     /// The memory as a replay has it.
@@ -75,6 +77,7 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
             at: vec![u32::MAX; header.cores],
             contexts: vec![Context::default(); header.cores],
             segments: HashMap::new(),
+            wrote: HashMap::new(),
             known: vec![Known::default(); header.cores * KNOWN],
             age: 1,
             told: SparseMemory::new(),
@@ -262,6 +265,9 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
     fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
         self.forget();
         let context = self.contexts[core];
+        if kind == AccessKind::Write {
+            self.wrote.insert(context.root, vaddr);
+        }
         self.tell(&context, vaddr);
         self.begin(core);
         self.raw.push(tag::FAULT);
@@ -270,6 +276,11 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
     }
 
     fn fault_done(&mut self, core: usize) {
+        // A machine looks at what the store will find.
+        let context = self.contexts[core];
+        if let Some(vaddr) = self.wrote.remove(&context.root) {
+            self.tell(&context, vaddr);
+        }
         self.begin(core);
         self.raw.push(tag::FAULT_DONE);
     }
@@ -319,6 +330,7 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
     fn retire(&mut self, root: u64) {
         self.forget();
         self.segments.remove(&root);
+        self.wrote.remove(&root);
         self.begin(self.core);
         self.raw.push(tag::RETIRE);
         code::put(&mut self.raw, root);

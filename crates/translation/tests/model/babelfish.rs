@@ -96,6 +96,43 @@ fn without_a_word_from_the_kernel_private_copies_are_found_out() {
     assert_eq!(after.long_accesses - before.long_accesses, 1);
 }
 
+/// Entries of a core's L2 TLBs.
+fn held(machine: &Machine<SparseMemory>, core: usize) -> u64 {
+    let census = machine.census();
+    let second = census[core].tlb.iter().filter(|tlb| tlb.level == 2);
+    second.map(|tlb| tlb.entries).sum()
+}
+
+#[test]
+fn every_copy_on_write_drops_the_shared_entry_not_only_the_first_of_a_range() {
+    let (mut os, mut machine, roots) = group(3);
+    for page in 0..8 {
+        read(&mut machine, 0, roots[0], page);
+        read(&mut machine, 1, roots[2], page);
+    }
+    let mut left = 8;
+    for (page, frame) in [(2, 0x9000_0000), (3, 0x9000_1000), (5, 0x9000_2000)] {
+        machine.set_context(0, context(roots[1]));
+        machine.fault(0, AccessKind::Write, VADDR + page * 4096);
+        write(&mut os, &mut machine, roots[1], page, frame);
+        machine.fault_done(0);
+        left -= 1;
+        assert_eq!(held(&machine, 1), left, "page {page}");
+        // Another process brings it in again.
+        read(&mut machine, 1, roots[0], page);
+        left += 1;
+        assert_eq!(held(&machine, 1), left);
+    }
+    assert_eq!(machine.report().total.mechanisms.babelfish.pids_listed, 1);
+    // A read brings no copy, and neither does a store of who shares the table still.
+    for (root, kind) in [(roots[1], AccessKind::Read), (roots[2], AccessKind::Write)] {
+        machine.set_context(0, context(root));
+        machine.fault(0, kind, VADDR + 4096);
+        machine.fault_done(0);
+        assert_eq!(held(&machine, 1), left);
+    }
+}
+
 #[test]
 fn the_33rd_writer_ends_sharing_in_the_range() {
     let (mut os, mut machine, roots) = group(40);

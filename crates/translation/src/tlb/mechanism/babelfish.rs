@@ -18,7 +18,9 @@
 //!   says with a bit in the entry that points to that page (`owned` in the description).
 //! - A process that has a table of its own where its cohort shares one made a private copy: it gets
 //!   its bit when the model first meets the difference, in a walk or in a translation that is not
-//!   the shared one. A source that knows better calls [`crate::Sink::private_copy`].
+//!   the shared one. Each fault on a store that leaves it with a table of its own there is a copy on
+//!   write, which drops the shared entry of the page. A source that knows better calls
+//!   [`crate::Sink::private_copy`].
 //! - The MaskPages have addresses of their own above all of the guest's memory, so that reading
 //!   them goes through the caches.
 
@@ -379,6 +381,20 @@ impl Mechanism for BabelFish {
                 // "Irrespective of whether this was the process' first CoW event in this MaskPage,
                 // the OS invalidates from the local and remote TLBs the TLB entry for this VPN that
                 // has the O bit equal to zero" (ISCA'20 section III-A).
+                let copied = self.copied(space, class, vaddr, counts);
+                copied.or(Some(self.drop(true, ccid, vaddr, None)))
+            }
+            Event::Wrote(space, vaddr, walk) => {
+                let ccid = self.ccid(space);
+                let (Ok(page), Some(above)) = (walk.result, walk.above_leaf()) else {
+                    return None;
+                };
+                let class = size_class(page.attr);
+                let own = any(&self.owned, above.value);
+                if !self.infers() || !own || !self.masks.seen_shared(ccid, class, vaddr) {
+                    return None;
+                }
+                // As above.
                 let copied = self.copied(space, class, vaddr, counts);
                 copied.or(Some(self.drop(true, ccid, vaddr, None)))
             }

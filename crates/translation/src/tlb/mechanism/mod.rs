@@ -293,6 +293,8 @@ pub enum Event<'a> {
     Segments(u16, &'a [Segment]),
     /// The kernel gave it a copy of its own of the page at an address, of this page-size class.
     PrivateCopy(u16, u64, usize),
+    /// A fault on its store to an address is over; what its tables say there now.
+    Wrote(u16, u64, &'a Walk),
     /// A core drops a page's entries that a cohort shares: address and cohort.
     SharedPage(u64, u32),
 }
