@@ -14,12 +14,18 @@ import os
 import subprocess
 
 
-def config(program, label):
-    """What `crun spec` says, for this program and label."""
+def config(program, label, data=(), host=()):
+    """What `crun spec` says, for this program and label.
+
+    data: directories of this system that the container has at the same path. host: namespaces that it
+    does not get ("pid", "network")."""
     made = json.loads(subprocess.run(["crun", "spec", "-f", "/dev/stdout"], check=True,
                                      capture_output=True, text=True).stdout)
     made["process"].update(terminal=False, args=program)
     made["root"]["readonly"] = False
+    made["mounts"] += [{"destination": path, "source": path, "type": "bind", "options": ["rbind", "rw"]}
+                       for path in data]
+    made["linux"]["namespaces"] = [one for one in made["linux"]["namespaces"] if one["type"] not in host]
     if label:
         made["linux"]["resources"]["unified"] = {"memory.cohort": label}
     return made

@@ -15,28 +15,15 @@ that all containers need; joined, opened."""
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 
-import bundle
+from crun_containers import Container, Tables, mark
+from page_tables import metric
 
 FUNCTIONS = ("parse", "hash", "marshal")
 BIN = "/usr/local/lib/functions"
 INPUT = "/var/lib/functions.txt"
 PAGE = 4096
-
-
-def vmstat(name):
-    """A counter of /proc/vmstat, or None."""
-    with open("/proc/vmstat") as file:
-        for line in file:
-            if line.startswith(name + " "):
-                return int(line.split()[1])
-    return None
-
-
-def mark(*what):
-    subprocess.run(["lab-mark", *what], check=True)
 
 
 def prepare(pages):
@@ -54,48 +41,10 @@ def prepare(pages):
     os.sync()
 
 
-class Container:
-    """One function, created and not yet started."""
-
-    def __init__(self, core, turn, args, request):
-        self.name = f"f-{core}-{turn}"
-        self.function = FUNCTIONS[(core + turn) % len(FUNCTIONS)]
-        program = ["taskset", "-c", str(core)]
-        if turn:
-            program += [f"{BIN}/lab-mark", "begin", str(request), "--"]
-        program += [f"{BIN}/{self.function}/faas-function", self.function, args.kind, INPUT, str(args.bytes),
-                    str(request)]
-        bundle.make(self.name, bundle.config(program, args.label))
-        pid_file = f"/run/bundle/{self.name}/pid"
-        # Its standard input must stay open: the function waits there.
-        hold, self.hold = os.pipe()
-        self.out, out = os.pipe()
-        subprocess.run(["crun", "create", "--bundle", f"/run/bundle/{self.name}", "--pid-file", pid_file,
-                        self.name], stdin=hold, stdout=out, stderr=out, check=True)
-        os.close(hold)
-        os.close(out)
-        with open(pid_file) as file:
-            self.pid = int(file.read())
-
-    def start(self):
-        subprocess.run(["crun", "start", self.name], check=True)
-
-    def wait(self):
-        """Its result."""
-        with os.fdopen(os.dup(self.out)) as out:
-            line = out.readline().split()
-        if len(line) != 2 or line[0] != "ready":
-            sys.exit(f"{self.name} ({self.function}) says: {' '.join(line) or 'nothing'}")
-        return line[1]
-
-    def faults(self):
-        with open(f"/proc/{self.pid}/stat") as file:
-            return int(file.read().rsplit(")", 1)[1].split()[7])
-
-    def end(self):
-        os.close(self.hold)
-        os.close(self.out)
-        subprocess.run(["crun", "delete", "--force", self.name], check=True)
+def program(function, args, request, leads):
+    """The command of one function."""
+    begin = [] if leads else [f"{BIN}/lab-mark", "begin", str(request), "--"]
+    return [*begin, f"{BIN}/{function}/faas-function", function, args.kind, INPUT, str(args.bytes), str(request)]
 
 
 def main():
@@ -108,11 +57,16 @@ def main():
 
     piece = PAGE if args.kind == "dense" else PAGE // 10
     prepare(-(-args.bytes // piece))
-    tables, counts = vmstat("nr_page_table_pages"), {}
-    for name in ("joined", "opened"):
-        counts[name] = vmstat(f"cohort_ptp_{name}")
-    turns = [[Container(core, turn, args, 1 + core * len(FUNCTIONS) + turn) for core in range(args.cores)]
-             for turn in range(len(FUNCTIONS))]
+    tables = Tables()
+    turns, names = [], {}
+    for turn in range(len(FUNCTIONS)):
+        turns.append([])
+        for core in range(args.cores):
+            function = FUNCTIONS[(core + turn) % len(FUNCTIONS)]
+            request = 1 + core * len(FUNCTIONS) + turn
+            one = Container(f"f-{core}-{turn}", program(function, args, request, turn == 0), args.label, core)
+            turns[turn].append(one)
+            names[one] = function
     results = {}
     mark("warm")
     for number, turn in enumerate(turns):
@@ -121,18 +75,14 @@ def main():
         for container in turn:
             container.start()
         for container in turn:
-            found = container.wait()
-            if results.setdefault(container.function, found) != found:
-                sys.exit(f"{container.name}: {container.function} is {found}, and was "
-                         f"{results[container.function]}")
+            found, function = container.wait("ready"), names[container]
+            if results.setdefault(function, found) != found:
+                sys.exit(f"{container.name}: {function} is {found}, and was {results[function]}")
     mark("stop")
-    print(f"metric containers {sum(map(len, turns))} containers")
-    print(f"metric table-pages {vmstat('nr_page_table_pages') - tables} pages")
-    for name, before in counts.items():
-        if before is not None:
-            print(f"metric {name} {vmstat(f'cohort_ptp_{name}') - before} tables")
+    metric("containers", sum(map(len, turns)), "containers")
+    tables.print()
     for container in sum(turns[1:], []):
-        print(f"metric faults {container.faults()} faults")
+        metric("faults", container.faults(), "faults")
     for container in sum(turns, []):
         container.end()
 
