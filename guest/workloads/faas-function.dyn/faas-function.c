@@ -4,8 +4,8 @@
  *
  *   faas-function parse|hash|marshal dense|sparse FILE BYTES REQUEST
  *
- * Maps FILE, reads BYTES of it, prints "ready" with the result, and stays until its standard input
- * ends. parse cuts the bytes into tokens, hash is djb2, marshal turns digits to numbers. With dense
+ * Maps FILE, reads BYTES of it, prints "ready" with the result, does the same again for each line of
+ * its standard input, and ends with that. parse cuts the bytes into tokens, hash is djb2, marshal turns digits to numbers. With dense
  * it reads all of a page before the next one, with sparse a tenth of each; the work is the same.
  * The request ends with the result; what starts the program has begun it (lab-mark begin).
  */
@@ -87,15 +87,19 @@ int main(int argc, char **argv)
 	if (input == MAP_FAILED)
 		die_errno(argv[3]);
 
-	found = functions[which].start;
-	for (size_t page = 0; bytes; page++) {
-		size_t now = bytes < piece ? bytes : piece;
+	do {
+		size_t left = bytes;
 
-		found = functions[which].run(input + page * PAGE, now, found);
-		bytes -= now;
-	}
-	mark(MARK_END, request);
-	printf("ready %llu\n", (unsigned long long)found);
-	fflush(stdout);
-	return fgets(line, sizeof(line), stdin) != NULL;
+		found = functions[which].start;
+		for (size_t page = 0; left; page++) {
+			size_t now = left < piece ? left : piece;
+
+			found = functions[which].run(input + page * PAGE, now, found);
+			left -= now;
+		}
+		mark(MARK_END, request);
+		printf("ready %llu\n", (unsigned long long)found);
+		fflush(stdout);
+	} while (fgets(line, sizeof(line), stdin));
+	return 0;
 }
