@@ -16,6 +16,12 @@ def mark(*what):
     subprocess.run(["lab-mark", *what], check=True)
 
 
+def memory_at(path):
+    """A new directory in memory, for data that containers have in common."""
+    os.makedirs(path)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=75%", "data", path], check=True)
+
+
 class Container:
     """One container, created and not yet started, with pipes as its standard input and outputs.
 

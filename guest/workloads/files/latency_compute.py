@@ -5,8 +5,8 @@ experiments/latency-compute.toml.
 
     latency_compute.py fio|page-rank [--cores N] [--label LABEL] [--scale BITS] [--size BYTES] [--share PERCENT]
 
-page-rank: every container begins with another interval of a graph of 2^BITS vertices and twice as many
-edges; the first interval warms up, the next four are measured. All that compute an interval must
+page-rank: every container begins with another interval of a graph of 2^BITS vertices and four
+times as many edges; the first interval warms up, the next four are measured. All that compute an interval must
 get the same ranks. fio: every container reads blocks of 4 KB at random from a file of BYTES, PERCENT of
 its size altogether, with a seed of its own; all begin together, and all of it is measured.
 
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 
-from crun_containers import Container, Tables, mark
+from crun_containers import Container, Tables, mark, memory_at
 from page_tables import metric
 
 CONTAINERS = 2	# per core
@@ -29,10 +29,9 @@ SHARDS = 16
 
 
 def prepare():
-    """A file system in memory for the data that all containers map, and programs in their lowest layer."""
-    os.makedirs(DATA)
+    """Memory for the data that all containers map, and programs in their lowest layer."""
+    memory_at(DATA)
     os.makedirs(BIN)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=75%", "data", DATA], check=True)
     shutil.copy("/lab/bin/page-rank", BIN)
     os.sync()
 
@@ -41,14 +40,16 @@ class PageRank:
     """One container of it."""
 
     sums = {}
+    intervals = 4
 
     @staticmethod
     def prepare(args):
-        subprocess.run([f"{BIN}/page-rank", "make", DATA, str(args.scale), str(SHARDS), str(2 << args.scale), "1"],
+        subprocess.run([f"{BIN}/page-rank", "make", DATA, str(args.scale), str(SHARDS), str(4 << args.scale), "1"],
                        check=True)
 
     def __init__(self, number, core, args):
-        program = [f"{BIN}/page-rank", "run", DATA, str(number % SHARDS), "1", "4", str(number + 1)]
+        program = [f"{BIN}/page-rank", "run", DATA, str(number % SHARDS), "1", str(self.intervals),
+                   str(number + 1)]
         self.container = Container(f"rank-{number}", program, args.label, core, data=[DATA])
 
     def begin(self):
@@ -117,7 +118,7 @@ def main():
     parser.add_argument("program", choices=sorted(PROGRAMS))
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--label", default="")
-    parser.add_argument("--scale", type=int, default=22)
+    parser.add_argument("--scale", type=int, default=21)
     parser.add_argument("--size", type=int, default=64 << 20)
     parser.add_argument("--share", type=int, default=50)
     args = parser.parse_args()
@@ -148,4 +149,5 @@ def main():
         one.container.end()
 
 
-main()
+if __name__ == "__main__":
+    main()
