@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from crun_containers import Container, Tables, mark
+from crun_containers import Container, Tables, mark, memory_at
 from page_tables import metric
 
 CONTAINERS = 2	# per core
@@ -72,6 +72,7 @@ class Store:
     """kv-server on one of its stores, and its client."""
 
     name = "lmdb"
+    records = 65536
     directory = f"{DATA}/store"
     # LMDB tells the processes of a file apart by their numbers.
     host = ("pid",)
@@ -103,6 +104,7 @@ class RocksDB(Store):
 class Apache:
     """apache2 with one child, and its client."""
 
+    records = 4096
     root = "/var/www/files"
     modules = ("mpm_prefork authz_core dir mime autoindex alias deflate filter headers expires rewrite setenvif "
                "negotiation env status auth_basic authn_core authn_file authz_user session").split()
@@ -158,6 +160,17 @@ MaxKeepAliveRequests 0
 SERVERS = {"apache": Apache, "lmdb": Store, "rocksdb": RocksDB}
 
 
+def prepare(server, args):
+    """Data, and the server's program in the containers' lowest layer."""
+    memory_at(DATA)
+    os.makedirs(BIN)
+    shutil.copy("/lab/bin/kv-server", BIN)
+    args.records = args.records or server.records
+    server.prepare(args)
+    # In memory, and on the disk: pages that are written back later would be another's work.
+    os.sync()
+
+
 def all_ask(servers, count):
     for server in servers:
         server.client.begin(count)
@@ -174,17 +187,9 @@ def main():
     parser.add_argument("--label", default="")
     parser.add_argument("--records", type=int)
     args = parser.parse_args()
-    if not args.records:
-        args.records = 4096 if args.server == "apache" else 65536
 
     server = SERVERS[args.server]
-    for path in (DATA, BIN):
-        os.makedirs(path)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=75%", "data", DATA], check=True)
-    shutil.copy("/lab/bin/kv-server", BIN)
-    server.prepare(args)
-    # In memory, and on the disk: pages that are written back later would be another's work.
-    os.sync()
+    prepare(server, args)
     tables = Tables()
     servers = [server(number, number % args.cores, args) for number in range(CONTAINERS * args.cores)]
     for one in servers:
@@ -202,4 +207,5 @@ def main():
         one.container.end()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ static struct {
 	void (*set_create_if_missing)(void *options, unsigned char on);
 	void (*set_allow_mmap_reads)(void *options, unsigned char on);
 	void (*set_compression)(void *options, int type);
+	void (*set_max_file_opening_threads)(void *options, int n);
 	void *(*open)(void *options, const char *dir, char **error);
 	void *(*readoptions_create)(void);
 	void *(*writeoptions_create)(void);
@@ -45,6 +46,8 @@ static void rocksdb_open(const char *dir, int fill)
 	rocks.set_create_if_missing = store_function("rocksdb_options_set_create_if_missing");
 	rocks.set_allow_mmap_reads = store_function("rocksdb_options_set_allow_mmap_reads");
 	rocks.set_compression = store_function("rocksdb_options_set_compression");
+	rocks.set_max_file_opening_threads =
+		store_function("rocksdb_options_set_max_file_opening_threads");
 	rocks.open = store_function("rocksdb_open");
 	rocks.readoptions_create = store_function("rocksdb_readoptions_create");
 	rocks.writeoptions_create = store_function("rocksdb_writeoptions_create");
@@ -63,6 +66,8 @@ static void rocksdb_open(const char *dir, int fill)
 	rocks.set_allow_mmap_reads(options, 1);
 	/* What is compressed would be copied out of the mapping. */
 	rocks.set_compression(options, 0);
+	/* Threads that map files would put them at other addresses in each process. */
+	rocks.set_max_file_opening_threads(options, 1);
 	reading = rocks.readoptions_create();
 	writing = rocks.writeoptions_create();
 	/* Filled once, and flushed. */

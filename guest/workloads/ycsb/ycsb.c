@@ -7,7 +7,7 @@
  *
  * FILE holds numbers of 4 bytes: a record's key, with YCSB_UPDATE if it is to be changed. For each
  * line of its standard input, a number, the client sends so many requests, one after the other, and
- * prints "done". With http its own part of these requests is the model's request REQUEST.
+ * prints "done"; behind the last of FILE comes the first again. With http its own part of these requests is the model's request REQUEST.
  */
 #include "../lib/mark.h"
 #include "../lib/measure.h"
@@ -108,7 +108,7 @@ static int connected(bool http, const char *where)
 
 int main(int argc, char **argv)
 {
-	const uint32_t *requests, *end;
+	const uint32_t *requests, *next, *end;
 	unsigned long number;
 	struct stat st;
 	char line[32];
@@ -122,9 +122,12 @@ int main(int argc, char **argv)
 	fd = open(argv[3], O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		die_errno(argv[3]);
+	if (st.st_size < (off_t)sizeof(*requests))
+		die("ycsb: %s has no request", argv[3]);
 	requests = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (requests == MAP_FAILED)
 		die_errno(argv[3]);
+	next = requests;
 	end = requests + st.st_size / sizeof(*requests);
 	server = connected(http, argv[2]);
 
@@ -132,12 +135,12 @@ int main(int argc, char **argv)
 		if (http)
 			mark(MARK_BEGIN, number);
 		for (unsigned long n = strtoul(line, NULL, 10); n; n--) {
-			if (requests == end)
-				die("ycsb: %s has too few requests", argv[3]);
+			if (next == end)
+				next = requests;
 			if (http)
-				ask_http(*requests++);
+				ask_http(*next++);
 			else
-				ask_kv(*requests++);
+				ask_kv(*next++);
 		}
 		if (http)
 			mark(MARK_END, number);
