@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What ycsb says to kv-server. */
-#ifndef LIB_YCSB_H
-#define LIB_YCSB_H
+#ifndef KV_SERVER_PROTOCOL_H
+#define KV_SERVER_PROTOCOL_H
 
 #include <stdint.h>
 
