@@ -7,7 +7,7 @@ experiments/latency-compute.toml.
 
 page-rank: every container begins with another interval of a graph of 2^BITS vertices and four
 times as many edges; the first interval warms up, the next four are measured. All that compute an interval must
-get the same ranks. fio: every container reads blocks of 4 KB at random from a file of BYTES, PERCENT of
+get the same ranks. fio: every container reads blocks of 1 KB at random from a file of BYTES, PERCENT of
 its size altogether, with a seed of its own; all begin together, and all of it is measured.
 
 Metrics: containers; faults, of each container's program; table-pages, pages of page tables that all
@@ -86,7 +86,7 @@ class Fio:
             os.mkfifo(f"{self.pipes}.{name}")
         size = args.size * args.share // 100
         program = ["fio", "--name=job", f"--filename={DATA}/file", f"--size={args.size}", f"--io_size={size}",
-                   "--ioengine=mmap", "--rw=randread", "--bs=4k", "--norandommap", f"--randseed={number + 1}",
+                   "--ioengine=mmap", "--rw=randread", "--bs=1k", "--norandommap", f"--randseed={number + 1}",
                    "--thread", "--gtod_reduce=1", "--disk_util=0", "--minimal",
                    f"--exec_prerun=sh {DATA}/wait.sh {self.pipes}"]
         self.container = Container(f"fio-{number}", program, args.label, core, data=[DATA])
@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--label", default="")
     parser.add_argument("--scale", type=int, default=21)
     parser.add_argument("--size", type=int, default=64 << 20)
-    parser.add_argument("--share", type=int, default=50)
+    parser.add_argument("--share", type=int, default=12)
     args = parser.parse_args()
 
     program = PROGRAMS[args.program]

@@ -59,8 +59,8 @@ class Client:
         print(count, file=self.process.stdin, flush=True)
 
     def wait(self):
-        if self.process.stdout.readline() != "done\n":
-            sys.exit("a client has ended")
+        """Whether all were answered."""
+        return self.process.stdout.readline() == "done\n"
 
     def end(self):
         self.process.stdin.close()
@@ -175,7 +175,8 @@ def all_ask(servers, count):
     for server in servers:
         server.client.begin(count)
     for server in servers:
-        server.client.wait()
+        if not server.client.wait():
+            sys.exit(f"{server.container.name} gives no answer: {server.container.wait_end()}")
 
 
 def main():

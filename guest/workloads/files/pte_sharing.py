@@ -47,13 +47,12 @@ def compute(name):
 
 
 def serving(name):
-    args = numbers(warm=0, requests=2000, records=0)
+    args = numbers(warm=0, requests=20000, records=0)
     server = latency_serving.SERVERS[name]
     latency_serving.prepare(server, args)
     servers = [server(number, 0, args) for number in range(2)]
     for one in servers:
         one.start()
-    latency_serving.all_ask(servers, args.requests)
     return [one.container for one in servers], lambda: latency_serving.all_ask(servers, 100)
 
 

@@ -10,7 +10,7 @@
  */
 #include "../lib/mark.h"
 #include "../lib/measure.h"
-#include "protocol.h"
+#include "../ycsb/ycsb.h"
 #include "store.h"
 
 #include <dlfcn.h>

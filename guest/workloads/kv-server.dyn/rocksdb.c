@@ -12,6 +12,7 @@ static struct {
 	void (*set_allow_mmap_reads)(void *options, unsigned char on);
 	void (*set_compression)(void *options, int type);
 	void (*set_max_file_opening_threads)(void *options, int n);
+	void (*set_write_buffer_size)(void *options, size_t size);
 	void *(*open)(void *options, const char *dir, char **error);
 	void *(*readoptions_create)(void);
 	void *(*writeoptions_create)(void);
@@ -48,6 +49,7 @@ static void rocksdb_open(const char *dir, int fill)
 	rocks.set_compression = store_function("rocksdb_options_set_compression");
 	rocks.set_max_file_opening_threads =
 		store_function("rocksdb_options_set_max_file_opening_threads");
+	rocks.set_write_buffer_size = store_function("rocksdb_options_set_write_buffer_size");
 	rocks.open = store_function("rocksdb_open");
 	rocks.readoptions_create = store_function("rocksdb_readoptions_create");
 	rocks.writeoptions_create = store_function("rocksdb_writeoptions_create");
@@ -66,6 +68,9 @@ static void rocksdb_open(const char *dir, int fill)
 	rocks.set_allow_mmap_reads(options, 1);
 	/* What is compressed would be copied out of the mapping. */
 	rocks.set_compression(options, 0);
+	/* The log takes as much of the disk at once. */
+	if (!fill)
+		rocks.set_write_buffer_size(options, MB(4));
 	/* Threads that map files would put them at other addresses in each process. */
 	rocks.set_max_file_opening_threads(options, 1);
 	reading = rocks.readoptions_create();

@@ -22,8 +22,8 @@
 
 #define DAMPING 0.85f
 /*
- * The vertices lie in a gigabyte where nothing was mapped before. Where ld.so mapped a file for a
- * while, the process had a table of its own, which the model remembers as a private copy.
+ * The vertices lie in a gigabyte of their own: beside the libraries, the model took those of every
+ * second process for private copies.
  */
 #define PLACE ((void *)(64ul << 30))
 

@@ -11,7 +11,7 @@
  */
 #include "../lib/mark.h"
 #include "../lib/measure.h"
-#include "../kv-server.dyn/protocol.h"
+#include "ycsb.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What ycsb says to kv-server. */
-#ifndef KV_SERVER_PROTOCOL_H
-#define KV_SERVER_PROTOCOL_H
+#ifndef YCSB_H
+#define YCSB_H
 
 #include <stdint.h>
 
