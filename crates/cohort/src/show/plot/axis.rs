@@ -7,6 +7,9 @@ use plotters::coord::ranged1d::{
 use plotters::coord::types::RangedCoordf64;
 use std::ops::Range;
 
+/// So many letters have room below an axis.
+const LINE: usize = 34;
+
 /// Places on it are values, or on a logarithmic one their decimal logarithms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
@@ -29,6 +32,12 @@ impl Axis {
         };
         Axis { from, to, log }
     }
+
+    /// Whether the numbers of these places have room side by side.
+    fn fits(&self, points: &[f64]) -> bool {
+        let longest = points.iter().map(|at| self.format_ext(at).len()).max();
+        points.len() * (longest.unwrap_or(0) + 2) <= LINE
+    }
 }
 
 impl Ranged for Axis {
@@ -44,7 +53,14 @@ impl Ranged for Axis {
             return Vec::new();
         }
         if !self.log {
-            return RangedCoordf64::from(self.range()).key_points(BoldPoints(6));
+            let range = RangedCoordf64::from(self.range());
+            let points = [6, 4, 3].map(|most| range.key_points(BoldPoints(most)));
+            let [.., fewest] = &points;
+            return points
+                .iter()
+                .find(|it| self.fits(it))
+                .unwrap_or(fewest)
+                .clone();
         }
         let every = ((self.to - self.from) / 8.0).ceil() as usize;
         let decades = self.from as i32..=self.to as i32;

@@ -91,6 +91,8 @@ fn the_numbers_of_a_linear_axis_are_all_of_one_unit() {
         ticks.map(|at| axis.format_ext(&at)).collect()
     };
     assert_eq!(of([7.5e6, 9e6], false), ["7.5 M", "8 M", "8.5 M", "9 M"]);
+    // Fewer where they would cover each other.
+    assert_eq!(of([6.73e6, 7.92e6], false), ["7 M", "7.5 M"]);
     assert_eq!(of([0.0, 1_500.0], false), ["0", "500", "1000", "1500"]);
     assert_eq!(of([100.0, 1e4], true), ["100", "1 k", "10 k"]);
     assert_eq!(of([0.0, 0.3], false), ["0", "0.1", "0.2", "0.3"]);
