@@ -281,6 +281,18 @@ static void unmap_across(struct model *m, long me)
 	now_acc(m, r, NONE);
 }
 
+/* The table at the start of the range is its own, the one at the end is not. */
+static void unmap_into_last(struct model *m, long me)
+{
+	struct want *first = &m->want[0];
+	struct range r = { first->addr, area.spot[area.nspots - 1].addr - first->addr, NULL };
+
+	page_fill(first->addr, 4200000u + me);
+	first->tag = 4200000u + me;
+	must_call(munmap(r.start, r.len));
+	now_acc(m, r, NONE);
+}
+
 static void map_zero_over(struct model *m, long me)
 {
 	for (int i = 0; i < area.nparts; i++) {
@@ -458,6 +470,8 @@ static const struct action actions[] = {
 	{ "munmap, first and last page", unmap_ends, ALL, BY_UNMAP, .guards = INVARIANT(1) },
 	{ "munmap across regions and holes", unmap_across, ALL, BY_UNMAP | BY_LEAVING,
 	  .guards = INVARIANT(1) | INVARIANT(5) },
+	{ "munmap from a table of its own into another", unmap_into_last,
+	  KIND(BORDERS) | KIND(NEAR_THP), BY_UNMAP, .guards = INVARIANT(1) },
 	{ "munmap, and another mapping in its place", unmap_and_map, ALL,
 	  BY_UNMAP | BY_LEAVING | BY_MAP, .guards = INVARIANT(1) | INVARIANT(5) },
 	{ "shmdt", detach, KIND(SYSV), BY_UNMAP | BY_LEAVING,
