@@ -358,9 +358,12 @@ static noinline unsigned int join_tables(struct share *s,
 		if (trace_cohort_share_enabled())
 			trace_cohort_share(s->cf->oldmm, s->cf->mm, ct->addr,
 					   ct->users);
-		spin_unlock(ptlock_ptr(pt));
-		/* The child does not run yet; the reverse map only reads this entry. */
+		/*
+		 * The child does not run yet; the reverse map only reads this entry. T's
+		 * lock is still held: who is listed has an entry that points to T.
+		 */
 		arch_cohort_set_pmd(dst_pmd + i, entry);
+		spin_unlock(ptlock_ptr(pt));
 	}
 	s->rss = resident;
 	s->swap = (seen - resident) >> 16;
