@@ -54,6 +54,11 @@
 	} while (0)
 #endif
 
+/* An entry without what it says to hardware that shares translations. */
+#ifndef arch_pmd_cohort_plain
+#define arch_pmd_cohort_plain(pmd)	(pmd)
+#endif
+
 /* Write a child's entry for a shared table, before the child runs. */
 #ifndef arch_cohort_set_pmd
 #define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)

@@ -19,6 +19,19 @@
 #define _PAGE_COHORT		(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT)
 /* Bit 11: with the above, the entry lies in a PMD table that is shared. */
 #define _PAGE_COHORT_UPPER	(_AT(pmdval_t, 1) << _PAGE_BIT_SOFTW3)
+/*
+ * Bits 10 and 52, for BabelFish's hardware (COHORT_BF_BIT_*): ignored by all other hardware.
+ * Bit 10 says something else in leaves only.
+ */
+#define _PAGE_BIT_COHORT_SHARED	_PAGE_BIT_SOFTW2
+#define _PAGE_BIT_COHORT_ORPC	52
+#ifdef CONFIG_COHORT_BABELFISH
+#define _PAGE_COHORT_BF							\
+	(_AT(pmdval_t, 1) << _PAGE_BIT_COHORT_SHARED |			\
+	 _AT(pmdval_t, 1) << _PAGE_BIT_COHORT_ORPC)
+#else
+#define _PAGE_COHORT_BF		0
+#endif
 
 #ifndef __ASSEMBLY__
 #include <linux/atomic.h>
@@ -30,7 +43,7 @@
 static __always_inline bool arch_pmd_cohort_good(pmdval_t flags)
 {
 	const pmdval_t may = _PAGE_COHORT_UPPER | _PAGE_RW | _PAGE_USER |
-			     _PAGE_ACCESSED;
+			     _PAGE_ACCESSED | _PAGE_COHORT_BF;
 
 	return IS_ENABLED(CONFIG_COHORT) &&
 	       (flags & ~may) == (_PAGE_COHORT | (_KERNPG_TABLE & ~may));
@@ -104,6 +117,29 @@ static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
 	atomic_long_andnot(_PAGE_COHORT | _PAGE_COHORT_UPPER,
 			   (atomic_long_t *)&pmdp->pmd);
 }
+
+#ifdef CONFIG_COHORT_BABELFISH
+/* The entry without what it says to BabelFish's hardware. */
+#define arch_pmd_cohort_plain(entry)	\
+	__pmd(pmd_val(entry) & ~_PAGE_COHORT_BF)
+
+/* Atomic as the above: the process may run, and only the table's lock is held. */
+static inline void arch_pmd_change_shared(pmd_t *pmdp, bool set)
+{
+	if (set)
+		set_bit(_PAGE_BIT_COHORT_SHARED, (unsigned long *)&pmdp->pmd);
+	else
+		clear_bit(_PAGE_BIT_COHORT_SHARED, (unsigned long *)&pmdp->pmd);
+}
+
+static inline void arch_pmd_change_orpc(pmd_t *pmdp, bool set)
+{
+	if (set)
+		set_bit(_PAGE_BIT_COHORT_ORPC, (unsigned long *)&pmdp->pmd);
+	else
+		clear_bit(_PAGE_BIT_COHORT_ORPC, (unsigned long *)&pmdp->pmd);
+}
+#endif
 
 struct vm_area_struct;
 
