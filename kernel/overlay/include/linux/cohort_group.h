@@ -26,8 +26,8 @@ bool cohort_places(struct mm_struct *mm);
 void cohort_do_layout(struct mm_struct *mm);
 unsigned long cohort_do_place(struct file *file, unsigned long len,
 			      unsigned long pgoff, unsigned long flags);
-unsigned long cohort_do_image_shift(const void *headers, unsigned int nr,
-				    size_t size);
+unsigned long cohort_do_image_place(unsigned long place, const void *headers,
+				    unsigned int nr, size_t size);
 void cohort_label_free(struct mem_cgroup *memcg);
 void cohort_do_move(struct cgroup_taskset *tset);
 void cohort_do_born(struct task_struct *child);
@@ -77,16 +77,17 @@ static inline unsigned long cohort_image_align(unsigned long align, bool program
 }
 
 /*
- * How far behind such an address the program is to begin, so that what is never written
+ * Where the program is to begin instead of at such an address, so that what is never written
  * of it has tables of its own. @size is that of one of the @nr headers.
  */
-static inline unsigned long cohort_image_shift(const void *headers,
+static inline unsigned long cohort_image_place(unsigned long place,
+					       const void *headers,
 					       unsigned int nr, size_t size)
 {
 	if (cohort_active() && unlikely(cohort_group(current->mm)) &&
 	    cohort_places(current->mm))
-		return cohort_do_image_shift(headers, nr, size);
-	return 0;
+		return cohort_do_image_place(place, headers, nr, size);
+	return place;
 }
 
 void cohort_do_exec(struct mm_struct *mm);
@@ -185,10 +186,11 @@ static inline unsigned long cohort_image_align(unsigned long align, bool program
 	return align;
 }
 
-static inline unsigned long cohort_image_shift(const void *headers,
+static inline unsigned long cohort_image_place(unsigned long place,
+					       const void *headers,
 					       unsigned int nr, size_t size)
 {
-	return 0;
+	return place;
 }
 
 static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }

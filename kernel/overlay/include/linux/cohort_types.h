@@ -9,6 +9,7 @@
 #include <linux/types.h>
 
 struct cohort_group;
+struct cohort_space;
 struct cohort_uses;
 
 /* Bytes of a group's name, with the 0 at its end. */
@@ -28,6 +29,8 @@ struct cohort_uses;
  * @name: the group that prctl() has chosen for later programs; empty if none
  * @group: whose tables it may join at faults; NULL if none. Changes under the mmap_lock
  *	   held for writing
+ * @bf: what BabelFish's hardware knows of it; NULL if nothing. Changes as @group does
+ * @image: the address at which a program that may lie anywhere was placed
  */
 struct cohort_mm {
 	struct cohort_uses *uses;
@@ -42,6 +45,10 @@ struct cohort_mm {
 #ifdef CONFIG_COHORT_GROUPS
 	char name[COHORT_NAME];
 	struct cohort_group *group;
+#endif
+#ifdef CONFIG_COHORT_BABELFISH
+	struct cohort_space *bf;
+	unsigned long image;
 #endif
 };
 

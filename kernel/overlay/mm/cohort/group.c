@@ -179,8 +179,12 @@ static const struct {
 	unsigned int set, clear;
 } label_words[] = {
 	{ "keep-ids", COHORT_GROUP_KEEP_IDS, 0 },
-	{ "aslr=process", 0, COHORT_GROUP_CONGRUENT },
-	{ "aslr=congruent", COHORT_GROUP_CONGRUENT, 0 },
+	{ "aslr=process", 0, COHORT_GROUP_CONGRUENT | COHORT_GROUP_EQUAL },
+	{ "aslr=congruent", COHORT_GROUP_CONGRUENT, COHORT_GROUP_EQUAL },
+#ifdef CONFIG_COHORT_BABELFISH
+	/* Of no use without its TLBs, and members know each other's addresses. */
+	{ "aslr=equal", COHORT_GROUP_CONGRUENT | COHORT_GROUP_EQUAL, 0 },
+#endif
 	{ "places", COHORT_GROUP_PLACES, 0 },
 };
 
@@ -285,6 +289,13 @@ static ssize_t label_write(struct kernfs_open_file *of, char *buf,
 	return nbytes;
 }
 
+static const char *aslr_word(const struct cohort_label *label)
+{
+	if (label->flags & COHORT_GROUP_EQUAL)
+		return "equal";
+	return label->flags & COHORT_GROUP_CONGRUENT ? "congruent" : "process";
+}
+
 static int label_show(struct seq_file *m, void *v)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_seq(m);
@@ -294,8 +305,7 @@ static int label_show(struct seq_file *m, void *v)
 	label = rcu_dereference(memcg->cohort_label);
 	if (label)
 		seq_printf(m, "%s aslr=%s%s%s\n", label->name,
-			   label->flags & COHORT_GROUP_CONGRUENT ? "congruent" :
-								   "process",
+			   aslr_word(label),
 			   label->flags & COHORT_GROUP_PLACES ? " places" : "",
 			   label->flags & COHORT_GROUP_KEEP_IDS ? " keep-ids" :
 								  "");

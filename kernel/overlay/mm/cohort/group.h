@@ -19,6 +19,7 @@ struct user_namespace;
 #define COHORT_GROUP_CONGRUENT	BIT(1)	/* files lie alike in 2 MB */
 #define COHORT_GROUP_LABEL	BIT(2)	/* a cgroup's label names it, not prctl() */
 #define COHORT_GROUP_PLACES	BIT(3)	/* and beside each other */
+#define COHORT_GROUP_EQUAL	BIT(4)	/* and at the same addresses */
 
 /**
  * struct cohort_key - what distinguishes a group from others
@@ -38,6 +39,20 @@ struct cohort_key {
 };
 
 /**
+ * struct cohort_layout - where a program and its libraries begin
+ * @base: mmap's base; 0 if nobody has one yet
+ * @stack: the limit of the stack that was left room above it
+ * @image: where a program that may lie anywhere is placed; 0 likewise
+ *
+ * Chosen at random by the first member of a group, and gone with its last.
+ */
+struct cohort_layout {
+	unsigned long base;
+	unsigned long stack;
+	unsigned long image;
+};
+
+/**
  * struct cohort_group - processes that may join each other's tables
  * @members: how many address spaces are in it
  * @id: its number, for /proc
@@ -45,6 +60,7 @@ struct cohort_key {
  * @memcg: who pays for its open tables, their records and its places, NULL for whoever
  *	   makes them
  * @arena: where its images lie, NULL if it has no places
+ * @layout: the layout of its first member, for BabelFish
  * @node: in the table of all groups
  * @rcu: for those who look at it while the process may leave it
  *
@@ -56,6 +72,9 @@ struct cohort_group {
 	struct cohort_key key;
 	struct mem_cgroup *memcg;
 	struct cohort_arena *arena;
+#ifdef CONFIG_COHORT_BABELFISH
+	struct cohort_layout layout;
+#endif
 	struct hlist_node node;
 	struct rcu_head rcu;
 };
@@ -138,6 +157,24 @@ bool cohort_describe(struct cohort_open *open, struct mm_struct *mm,
 bool cohort_has_open(const struct cohort_open *like);
 struct cohort_table *cohort_find_open(const struct cohort_open *like);
 void cohort_publish_open(struct cohort_table *ct, struct cohort_open *open);
+
+unsigned long cohort_mmap_end(struct mm_struct *mm);
+#ifdef CONFIG_COHORT_BABELFISH
+void cohort_use_layout(struct mm_struct *mm);
+unsigned long cohort_use_image(struct mm_struct *mm, unsigned long image,
+			       const void *headers, unsigned int nr,
+			       size_t size);
+#else
+static inline void cohort_use_layout(struct mm_struct *mm) { }
+
+static inline unsigned long cohort_use_image(struct mm_struct *mm,
+					     unsigned long image,
+					     const void *headers,
+					     unsigned int nr, size_t size)
+{
+	return image;
+}
+#endif
 
 struct cohort_arena *cohort_arena_alloc(struct mem_cgroup *memcg);
 void cohort_arena_free(struct cohort_arena *arena);

@@ -239,6 +239,12 @@ static unsigned long arena_start(struct mm_struct *mm)
 	return ALIGN_DOWN(mm->mmap_base, PMD_SIZE);
 }
 
+/* Where what mmap() places ends. */
+unsigned long cohort_mmap_end(struct mm_struct *mm)
+{
+	return has_arena(mm) ? arena_start(mm) + ARENA_BYTES : mm->mmap_base;
+}
+
 /**
  * cohort_do_layout() - let files of a new program lie as in others of its group
  * @mm: its address space, whose layout is chosen
@@ -250,6 +256,7 @@ void cohort_do_layout(struct mm_struct *mm)
 	mm->mmap_base = ALIGN_DOWN(mm->mmap_base, PMD_SIZE);
 	if (has_arena(mm))
 		mm->mmap_base -= ARENA_BYTES - ARENA_FIRST;
+	cohort_use_layout(mm);
 }
 
 /*
@@ -550,16 +557,12 @@ unsigned long cohort_do_place(struct file *file, unsigned long len,
 		       flags);
 }
 
-/**
- * cohort_do_image_shift() - how far behind a multiple of 2 MB a program is to begin
- * @headers: its program headers
- * @nr: how many
- * @size: the size of one
- *
- * Return: less than 2 MB, a multiple of the program's alignment.
+/*
+ * How far behind a multiple of 2 MB a program is to begin: less than 2 MB, a multiple of the
+ * program's alignment.
  */
-unsigned long cohort_do_image_shift(const void *headers, unsigned int nr,
-				    size_t size)
+static unsigned long image_shift(const void *headers, unsigned int nr,
+				 size_t size)
 {
 	const struct elf64_phdr *header = headers;
 	struct image image = {};
@@ -572,6 +575,22 @@ unsigned long cohort_do_image_shift(const void *headers, unsigned int nr,
 		if (!add_header(&image, &header[i]))
 			return 0;
 	return -boundary(&image) & (PMD_SIZE - 1);
+}
+
+/**
+ * cohort_do_image_place() - where a program is to begin that may lie anywhere
+ * @place: where it would, as cohort_image_align() has it
+ * @headers: its program headers
+ * @nr: how many
+ * @size: the size of one
+ *
+ * Return: the address.
+ */
+unsigned long cohort_do_image_place(unsigned long place, const void *headers,
+				    unsigned int nr, size_t size)
+{
+	return cohort_use_image(current->mm, place, headers, nr, size) +
+	       image_shift(headers, nr, size);
 }
 
 #include "tests/place-kunit.h"
