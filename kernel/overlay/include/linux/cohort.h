@@ -195,6 +195,7 @@ static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
 #endif /* CONFIG_COHORT_UPPER */
 
 #include <linux/cohort_account.h>
+#include <linux/cohort_babelfish.h>
 #include <linux/cohort_fault.h>
 #include <linux/cohort_fork.h>
 #include <linux/cohort_merge.h>

@@ -9,6 +9,7 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#include <linux/cohort_babelfish.h>
 #include <linux/cohort_group.h>
 
 #ifdef CONFIG_COHORT
@@ -45,6 +46,7 @@ int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
 {
+	cohort_bf_exit(mm);
 	/* Its records stay until here, even if it has left all tables. */
 	if (unlikely(mm->cohort.uses))
 		cohort_do_exit_mmap(mm);

@@ -9,6 +9,8 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#include <linux/cohort_babelfish.h>
+
 #ifdef CONFIG_COHORT
 
 int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
@@ -63,6 +65,8 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
+	if (cause == COHORT_MAP)
+		cohort_bf_claim(mm, start, end);
 	return mm_cohort(mm) ?
 	       cohort_do_unshare_range(mm, start, end, cause) : 0;
 }
@@ -85,6 +89,8 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
+	if (cause == COHORT_MAP)
+		cohort_bf_claim(mm, start, end);
 	return mm_cohort(mm) ?
 	       cohort_do_unshare_edges(mm, start, end, cause) : 0;
 }

@@ -152,6 +152,9 @@ void cohort_mm_init(struct mm_struct *mm)
 #ifdef CONFIG_COHORT_GROUPS
 	mm->cohort.group = NULL;
 #endif
+#ifdef CONFIG_COHORT_BABELFISH
+	mm->cohort.bf = NULL;
+#endif
 
 	if (!mm->cohort.id && old && (old->cohort.flags & PR_COHORT_KEEP_EXEC)) {
 		mm->cohort.id = old->cohort.id;
@@ -327,6 +330,8 @@ void __cohort_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 	struct mm_struct *mm = cohort_user(ct, sharer);
 
 	VM_WARN_ON_ONCE_MM(ct->users < 2, mm);
+	if (cohort_bf_active())
+		__cohort_bf_leave(ct, sharer);
 	ct->users--;
 	__cohort_unsee(ct, sharer);
 	__cohort_unlink(ct, sharer);

@@ -72,6 +72,8 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 	unsigned long offset = start & (table_size(ct) - 1);
 	struct cohort_sharer *sharer;
 
+	if (cohort_bf_active())
+		__cohort_bf_changed(ct);
 	if (!ct->spread && arch_cohort_flush_wide(ct->users, start, end))
 		return;
 	if (ct->users <= COHORT_FLUSH_SINGLY) {
@@ -143,6 +145,8 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 		smp_mb();
 		spin_lock(&ct->upper_lock);
 	}
+	if (cohort_bf_active())
+		__cohort_bf_changed(ct);
 	if (ct->users > COHORT_FLUSH_USERS)
 		ubc->cohort_all = true;
 	else if (!ubc->cohort_all)

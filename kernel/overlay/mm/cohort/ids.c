@@ -41,6 +41,7 @@ static int leave_all(struct mm_struct *mm)
 		return -EINTR;
 	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
 	if (!err) {
+		cohort_bf_exit(mm);
 		/* Its later children belong to another cohort. */
 		if (mm->cohort.id)
 			mm->cohort.id = cohort_new_id();

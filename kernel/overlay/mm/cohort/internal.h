@@ -30,6 +30,7 @@
  * @spread: its users map it at different addresses
  * @open: what a process must have there to join at a fault, see mm/cohort/join.c; NULL
  *	  if processes join at fork only
+ * @bf: who shares its translations, see mm/cohort/babelfish.c; NULL if nobody
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
  *	      flushed yet; of a PMD table under @upper_lock
  * @copied: a user has copied the table, or its entries were protected one by one, so
@@ -59,6 +60,9 @@ struct cohort_table {
 	u32 maps;
 	struct list_head sharers;
 	struct cohort_open *open;
+#ifdef CONFIG_COHORT_BABELFISH
+	struct cohort_range *bf;
+#endif
 	struct rcu_head rcu;
 };
 
@@ -86,6 +90,7 @@ struct cohort_sharer {
  * @base: the first address of the range
  * @pmd: its entry for the first of the tables; valid while any of them is shared
  * @used: a bit for each table that it uses, under the lock of its entries
+ * @bf: a bit for each table whose translations it shares, under the table's lock
  * @seen: of each table, what @mm->cohort.rss and @mm->cohort.swap include for it, as
  *	  cohort_maps() has it; under the table's lock
  * @sharers: one per table
@@ -100,6 +105,9 @@ struct cohort_run {
 	unsigned long base;
 	pmd_t *pmd;
 	u32 used;
+#ifdef CONFIG_COHORT_BABELFISH
+	unsigned long bf;
+#endif
 	u32 seen[COHORT_RUN_TABLES];
 	struct cohort_sharer sharers[COHORT_RUN_TABLES];
 };
@@ -471,6 +479,29 @@ static inline void __cohort_withdraw(struct cohort_table *ct) { }
 static inline void cohort_group_show(struct seq_file *m, struct mm_struct *mm)
 {
 }
+#endif
+#ifdef CONFIG_COHORT_BABELFISH
+void __cohort_bf_changed(struct cohort_table *ct);
+void __cohort_bf_join(struct cohort_table *ct, struct cohort_sharer *sharer);
+void __cohort_bf_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
+void cohort_bf_set(bool on);
+bool cohort_bf_get(void);
+void cohort_bf_show(struct seq_file *m, struct mm_struct *mm);
+#else
+static inline bool cohort_bf_get(void) { return false; }
+static inline void __cohort_bf_changed(struct cohort_table *ct) { }
+
+static inline void __cohort_bf_join(struct cohort_table *ct,
+				    struct cohort_sharer *sharer)
+{
+}
+
+static inline void __cohort_bf_leave(struct cohort_table *ct,
+				     struct cohort_sharer *sharer)
+{
+}
+
+static inline void cohort_bf_show(struct seq_file *m, struct mm_struct *mm) { }
 #endif
 void __cohort_leave_upper(struct cohort_upper_sharer *us, bool flush);
 void __cohort_leave_range(struct mm_struct *mm, unsigned long start,

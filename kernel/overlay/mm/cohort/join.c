@@ -391,6 +391,8 @@ static void __use(struct joiner *a, struct cohort_table *ct, pmd_t entry)
 	run->used |= BIT(i);
 	atomic_inc(&a->mm->cohort.nr_tables);
 	set_pmd(a->pmd, entry);
+	if (cohort_bf_active())
+		__cohort_bf_join(ct, &run->sharers[i]);
 }
 
 /*

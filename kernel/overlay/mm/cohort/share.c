@@ -360,9 +360,10 @@ static noinline unsigned int join_tables(struct share *s,
 					   ct->users);
 		/*
 		 * The child does not run yet; the reverse map only reads this entry. T's
-		 * lock is still held: who is listed has an entry that points to T.
+		 * lock is still held: who is listed has an entry that points to T. What the
+		 * parent's says to BabelFish's hardware is not true of the child.
 		 */
-		arch_cohort_set_pmd(dst_pmd + i, entry);
+		arch_cohort_set_pmd(dst_pmd + i, arch_pmd_cohort_plain(entry));
 		spin_unlock(ptlock_ptr(pt));
 	}
 	s->rss = resident;

@@ -120,6 +120,33 @@ static ssize_t join_store(struct kobject *kobj, struct kobj_attribute *attr,
 static struct kobj_attribute join_attr = __ATTR_RW(join);
 #endif
 
+#ifdef CONFIG_COHORT_BABELFISH
+static const char *const babelfish_words[] = { "off", "on" };
+
+static ssize_t babelfish_show(struct kobject *kobj,
+			      struct kobj_attribute *attr, char *buf)
+{
+	return show_choice(buf, babelfish_words, ARRAY_SIZE(babelfish_words),
+			   cohort_bf_get());
+}
+
+static ssize_t babelfish_store(struct kobject *kobj,
+			       struct kobj_attribute *attr, const char *buf,
+			       size_t count)
+{
+	int on = sysfs_match_string(babelfish_words, buf);
+
+	if (on < 0)
+		return on;
+	if (on && !arch_cohort_supported())
+		return -EOPNOTSUPP;
+	cohort_bf_set(on);
+	return count;
+}
+
+static struct kobj_attribute babelfish_attr = __ATTR_RW(babelfish);
+#endif
+
 static const char *const fork_words[] = { "stock", "file" };
 
 static ssize_t fork_copy_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -179,6 +206,9 @@ static struct attribute *cohort_attrs[] = {
 	&protect_attr.attr,
 #ifdef CONFIG_COHORT_GROUPS
 	&join_attr.attr,
+#endif
+#ifdef CONFIG_COHORT_BABELFISH
+	&babelfish_attr.attr,
 #endif
 	&fork_copy_attr.attr,
 	&count_attr.attr,

@@ -346,6 +346,9 @@ int cohort_share_upper(struct cohort_fork *cf, unsigned long addr)
 	upper = src ? upper_of(*src) : NULL;
 	if (!upper && oldmm->cohort.nr_upper >= COHORT_UPPER_MAX)
 		return 0;
+	/* BabelFish's hardware shares translations of last-level tables. */
+	if (!upper && cohort_bf_get())
+		return 0;
 	/* Most gigabytes lie in the region of the one before. */
 	if (!(cf->whole && cf->whole == cf->prev && covers(cf->whole, base)) &&
 	    !range_shareable(cf, base))
@@ -652,7 +655,7 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	struct mem_cgroup *memcg;
 
 	if (vma->vm_end - vma->vm_start < COHORT_UPPER_MIN ||
-	    !region_joins(vma) || !cohort_may_join(mm))
+	    !region_joins(vma) || !cohort_may_join(mm) || cohort_bf_get())
 		return 0;
 	/* As in cohort_do_attach(). */
 	if (locked && !mmap_read_trylock(mm)) {
