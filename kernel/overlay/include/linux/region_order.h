@@ -184,6 +184,11 @@ static inline void region_order_show(struct seq_file *m,
 
 #else /* !CONFIG_REGION_ORDER */
 
+static inline bool region_has_order(vm_flags_t flags)
+{
+	return false;
+}
+
 static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
 {
 	return false;
