@@ -27,21 +27,28 @@
  *   range. Whoever makes a range looks at the regions of all members, and at what they have
  *   said. The CCID's lock orders the two.
  * - c): a member that leaves T gets a bit, and has all processors that may hold shared
- *   entries drop those of A, all 512, before T's lock is dropped. The paper drops the one
+ *   entries drop those of A, all 512, before its entry points to another table. The paper drops the one
  *   that was written, and one more at each later write of this member in its copy. To drop
  *   all at once needs no code where private tables change: not at faults, nor at mprotect()
  *   and the like. A member that maps something, or is new, does so on processors that it
  *   runs on. Others drop all shared entries before they run it: see cohort_ccid_behind().
- * - d): a range ends with such a drop on all processors.
+ * - d): a range ends with such a drop on all processors: when its last member leaves T or
+ *   takes it back. One alone may be left; to end it then would cost a drop for each table
+ *   that a child shared, at the child's exit.
  *
  * When T itself changes (reclaim, truncation, ...), processors that run a user of T flush.
- * Others may hold shared entries and run a user later, whose own generation says nothing
- * about these: they drop all shared entries before they run a member.
+ * Others may hold shared entries, run a user later whose own generation says nothing about
+ * these, or run a member that has nothing at A, and no bit there: what they hold is dropped,
+ * too, before the pages are used for something else.
+ *
+ * Such a member finds translations where it maps nothing, as in the paper. So all members
+ * have one user, who may map the same files: a cohort with keep-ids has no CCID.
  *
  * A 33rd process that leaves a table, and needs a bit, ends sharing in the gigabyte. The paper
  * gives each process private tables then. That would be other processes' locks and memory in
- * a fault that must not fail (invariant 8). Here S is cleared; tables stay shared. One that
- * has not come to share a range, and needs a bit, ends this range alone: most will share it.
+ * a fault that must not fail (invariant 8). Here S is cleared; tables stay shared. That lasts
+ * until there are no more members than places. One that has not come to share a range, and
+ * needs a bit, ends this range alone: most will share it.
  *
  * Nothing of this can make a call fail: without memory translations are not shared.
  */
@@ -66,6 +73,8 @@
 #include "group.h"
 
 #define CCID_MAX	4095
+/* The first ones are for groups that a cgroup's label names: any user may begin others. */
+#define CCID_OTHERS	1024
 
 /* To share translations is optional, and some of its memory is asked for under locks. */
 #define GFP_BABELFISH	(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN)
@@ -106,8 +115,7 @@ void cohort_bf_do_switch(struct mm_struct *next)
 	if (!cpumask_test_cpu(cpu, &set->cpus))
 		cpumask_set_cpu(cpu, &set->cpus);
 	smp_mb();	/* pairs with those of who changes something */
-	stale = max_t(u64, atomic64_read(&set->stale),
-		      READ_ONCE(space->stale));
+	stale = max(READ_ONCE(set->stale), READ_ONCE(space->stale));
 	if (cohort_ccid_behind(this_cpu_ptr(set->seen),
 			       atomic64_read(&set->clock), stale))
 		arch_cohort_mark(COHORT_BF_MARK_CCID, set->ccid);
@@ -119,36 +127,43 @@ static void drop_on_cpu(void *arg)
 	arch_cohort_mark(COHORT_BF_MARK_SHARED, (unsigned long)arg);
 }
 
-/* Have processors drop shared entries of a range. Its table's lock is held. */
-static void drop_entries(struct cohort_range *r, const struct cpumask *cpus)
+/* Have processors drop shared entries of a CCID. Interrupts are on. */
+static void drop_pages(struct cohort_ccid *set, unsigned long addr,
+		       unsigned int order, const struct cpumask *cpus)
 {
-	unsigned long arg = COHORT_BF_PAGES(r->set->ccid, r->addr,
-					    PMD_SHIFT - PAGE_SHIFT);
+	unsigned long arg = COHORT_BF_PAGES(set->ccid, addr, order);
 
 	smp_mb();	/* pairs with the barrier in cohort_bf_do_switch() */
 	on_each_cpu_mask(cpus, drop_on_cpu, (void *)arg, true);
 }
 
-/**
- * __cohort_bf_changed() - entries of a shared table have changed
- * @ct: the table, whose lock is held; its users are flushed next
- *
- * A processor that runs no user now drops shared entries before it runs one.
- */
-void __cohort_bf_changed(struct cohort_table *ct)
+/* The same for all entries of a range. Its table's lock is held. */
+static void drop_entries(struct cohort_range *r, const struct cpumask *cpus)
 {
-	struct cohort_ccid *set;
-	s64 old, now;
+	drop_pages(r->set, r->addr, PMD_SHIFT - PAGE_SHIFT, cpus);
+}
 
-	if (!ct->bf)
+/**
+ * __cohort_bf_flush() - entries of a shared table have changed
+ * @ct: the table, whose lock is held
+ * @start: the first address that changed, in any process
+ * @end: the first address behind
+ *
+ * Users are flushed by the caller. But other members may run, too, or be the next that a
+ * processor runs, and find what it has kept.
+ */
+void __cohort_bf_flush(struct cohort_table *ct, unsigned long start,
+		       unsigned long end)
+{
+	struct cohort_range *r = ct->bf;
+
+	if (!r)
 		return;
-	set = ct->bf->set;
-	now = atomic64_inc_return(&set->clock);
-	/* Other tables change meanwhile: the latest counts. */
-	old = atomic64_read(&set->stale);
-	while (old < now && !atomic64_try_cmpxchg(&set->stale, &old, now))
-		;
-	smp_mb();	/* before it is read who runs a user */
+	if (end - start == PAGE_SIZE)
+		drop_pages(r->set, r->addr + (start & ~PMD_MASK), 0,
+			   &r->set->cpus);
+	else
+		drop_entries(r, &r->set->cpus);
 }
 
 /* A process has got bits: processors drop all shared entries before they run it. */
@@ -238,14 +253,23 @@ static void add_member(struct cohort_range *r, struct cohort_space *space,
 	r->nr++;
 }
 
-/* The MaskPage for an address; NULL without memory, room, or bits. */
+/* False if a range would need places that there are not. The CCID's lock is held. */
+static bool has_room(struct cohort_ccid *set, unsigned long addr)
+{
+	struct cohort_gigabyte *g = xa_load(&set->gigabytes, addr >> PUD_SHIFT);
+
+	return !g || !(g->mask->flags & COHORT_BF_OVERFLOW ||
+		       test_bit(cohort_mask_index(addr), g->full));
+}
+
+/* The MaskPage for an address; NULL without memory. */
 static struct cohort_gigabyte *find_gigabyte(struct cohort_ccid *set,
 					     unsigned long addr)
 {
 	struct cohort_gigabyte *g = xa_load(&set->gigabytes, addr >> PUD_SHIFT);
 
 	if (g)
-		return g->mask->flags & COHORT_BF_OVERFLOW ? NULL : g;
+		return g;
 	g = cohort_gigabyte_alloc(GFP_BABELFISH);
 	if (!g)
 		return NULL;
@@ -274,6 +298,8 @@ static bool mask_others(struct cohort_range *r)
 			continue;
 		if (!cohort_mask_set(r->gigabyte, index, space->abi.pid)) {
 			cohort_mask_end(r->gigabyte, index);
+			/* Not again at each join, but when a place is free. */
+			set_bit(index, r->gigabyte->full);
 			return false;
 		}
 	}
@@ -292,14 +318,16 @@ static void begin_range(struct cohort_ccid *set, struct cohort_table *ct,
 	struct cohort_range *r;
 	bool other = false;
 
+	/* One table for each address: the hardware tells them apart by CCID and address. */
+	if (xa_load(&set->ranges, addr >> PMD_SHIFT) || !has_room(set, addr))
+		return;
 	list_for_each_entry(space, &set->members, list) {
 		other = space != own && !space->closing &&
 			find_use(space, addr, ct);
 		if (other)
 			break;
 	}
-	/* One table for each address: the hardware tells them apart by CCID and address. */
-	if (!other || xa_load(&set->ranges, addr >> PMD_SHIFT))
+	if (!other)
 		return;
 	r = kzalloc(sizeof(*r), GFP_BABELFISH);
 	if (!r)
@@ -326,12 +354,28 @@ static void begin_range(struct cohort_ccid *set, struct cohort_table *ct,
 	}
 }
 
+/*
+ * True if the last member of a CCID is about to leave it. Whoever comes next drops all shared
+ * entries: there is nobody to interrupt processors for. The CCID's lock is held.
+ */
+static bool is_abandoned(struct cohort_ccid *set)
+{
+	struct cohort_space *space;
+
+	space = list_first_entry(&set->members, struct cohort_space, list);
+	if (!list_is_singular(&set->members) || !space->closing)
+		return false;
+	WRITE_ONCE(set->stale, atomic64_inc_return(&set->clock));
+	return true;
+}
+
 /* Translations of a range are not shared any more. The table's lock is held. */
 static void end_range(struct cohort_range *r)
 {
 	struct cohort_ccid *set = r->set;
 	struct cohort_sharer *sharer;
 	struct cohort_space *space;
+	bool abandoned;
 
 	spin_lock(&set->lock);
 	list_for_each_entry(space, &set->members, list) {
@@ -343,9 +387,11 @@ static void end_range(struct cohort_range *r)
 		clear_bit(sharer - cohort_run_of(sharer)->sharers,
 			  &cohort_run_of(sharer)->bf);
 	}
+	abandoned = is_abandoned(set);
 	spin_unlock(&set->lock);
 	/* Whoever maps something there meanwhile finds the range, and waits for us. */
-	drop_entries(r, &set->cpus);
+	if (!abandoned)
+		drop_entries(r, &set->cpus);
 	spin_lock(&set->lock);
 	cohort_mask_end(r->gigabyte, cohort_mask_index(r->addr));
 	xa_erase(&set->ranges, r->addr >> PMD_SHIFT);
@@ -427,20 +473,27 @@ void __cohort_bf_join(struct cohort_table *ct, struct cohort_sharer *sharer)
 }
 
 /**
- * __cohort_bf_leave() - a process's entry does not point to a table any more
+ * __cohort_bf_leave() - a process's entry will not point to a table any more
  * @ct: the table; its lock and that of the entry are held
  * @sharer: the process's use of it
  *
- * It may have anything there from now on.
+ * It may have anything there as soon as this returns, but not before: other threads use a
+ * new table at once. It goes on if it alone is left, until it takes the table back.
  */
 void __cohort_bf_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
 	struct cohort_run *run = cohort_run_of(sharer);
 	struct cohort_range *r = ct->bf;
+	pmd_t *pmd = cohort_user_pmd(sharer);
 
 	if (!r || !test_and_clear_bit(sharer - run->sharers, &run->bf))
 		return;
-	if (--r->nr < 2) {
+	/* Where all is thrown away the entry is empty already. */
+	if (pmd_cohort(*pmd)) {
+		arch_pmd_change_shared(pmd, false);
+		arch_pmd_change_orpc(pmd, false);
+	}
+	if (!--r->nr) {
 		end_range(r);
 		return;
 	}
@@ -612,7 +665,7 @@ static struct cohort_ccid *ccid_alloc(u64 id)
 	xa_init_flags(&set->gigabytes, XA_FLAGS_ACCOUNT);
 	INIT_WORK(&set->work, end_overflowed);
 	atomic64_set(&set->clock, 1);
-	atomic64_set(&set->stale, 1);
+	set->stale = 1;
 	set->seen = alloc_percpu_gfp(u64, GFP_COHORT_JOIN);
 	set->dir = (struct cohort_bf_group *)get_zeroed_page(GFP_COHORT_JOIN);
 	if (!set->seen || !set->dir) {
@@ -625,10 +678,10 @@ static struct cohort_ccid *ccid_alloc(u64 id)
 }
 
 /* The CCID of a group or a family, with a reference; NULL without memory or numbers. */
-static struct cohort_ccid *ccid_get(u64 id)
+static struct cohort_ccid *ccid_get(u64 id, struct cohort_group *group)
 {
 	struct cohort_ccid *set, *new;
-	int ccid;
+	int ccid, first = CCID_OTHERS;
 
 	spin_lock(&ccids_lock);
 	set = ccid_find(id);
@@ -638,7 +691,9 @@ static struct cohort_ccid *ccid_get(u64 id)
 	new = ccid_alloc(id);
 	if (!new)
 		return NULL;
-	ccid = ida_alloc_range(&ccid_numbers, 1, CCID_MAX,
+	if (group && group->key.flags & COHORT_GROUP_LABEL)
+		first = 1;
+	ccid = ida_alloc_range(&ccid_numbers, first, CCID_MAX,
 			       GFP_COHORT_JOIN);
 	if (ccid < 0) {
 		ccid_free(new);
@@ -728,15 +783,6 @@ static bool any_collides(struct cohort_space *space)
 	return false;
 }
 
-static void uncount(struct cohort_table *ct, struct cohort_sharer *sharer)
-{
-	if (!is_counted(sharer))
-		return;
-	arch_pmd_change_shared(cohort_user_pmd(sharer), false);
-	arch_pmd_change_orpc(cohort_user_pmd(sharer), false);
-	__cohort_bf_leave(ct, sharer);
-}
-
 /* Share the translations of all tables that a process uses, if it @enters, or of none. */
 static void change_tables(struct mm_struct *mm, bool enters)
 {
@@ -757,7 +803,7 @@ static void change_tables(struct mm_struct *mm, bool enters)
 				if (enters)
 					__cohort_bf_join(l.ct, l.sharer);
 				else
-					uncount(l.ct, l.sharer);
+					__cohort_bf_leave(l.ct, l.sharer);
 				cohort_unlock(&l);
 			}
 			cond_resched();
@@ -766,15 +812,17 @@ static void change_tables(struct mm_struct *mm, bool enters)
 }
 
 /* Give a process the CCID of its group or family. Its mmap_lock is held for writing. */
-static void enter(struct mm_struct *mm, u64 id)
+static void enter(struct mm_struct *mm)
 {
+	struct cohort_group *group = cohort_group(mm);
 	struct cohort_space *space;
 	struct cohort_ccid *set;
 	bool room = false;
 
-	if (mm->cohort.bf || !READ_ONCE(cohort_bf_on))
+	/* Who hits another's translation has its rights to that page: no other user's. */
+	if (mm->cohort.bf || !READ_ONCE(cohort_bf_on) || cohort_keeps_ids(mm))
 		return;
-	set = ccid_get(id);
+	set = ccid_get(group ? group->id : mm->cohort.id, group);
 	if (!set)
 		return;
 	space = space_alloc(mm, set);
@@ -805,35 +853,30 @@ put:
 }
 
 /* As enter(), at the expense of the group. */
-static void enter_group(struct mm_struct *mm, struct cohort_group *group)
+static void enter_group(struct mm_struct *mm)
 {
-	struct mem_cgroup *memcg = set_active_memcg(group->memcg);
+	struct mem_cgroup *memcg = set_active_memcg(cohort_group(mm)->memcg);
 
-	enter(mm, group->id);
+	enter(mm);
 	set_active_memcg(memcg);
 }
 
 void cohort_bf_do_exec(struct mm_struct *mm)
 {
-	struct cohort_group *group;
-
 	mmap_write_lock(mm);
-	group = cohort_group(mm);
-	if (group)
-		enter_group(mm, group);
+	if (cohort_group(mm))
+		enter_group(mm);
 	mmap_write_unlock(mm);
 }
 
 void cohort_bf_do_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 {
-	struct cohort_group *group = cohort_group(mm);
-
-	if (group) {
-		enter_group(oldmm, group);
-		enter_group(mm, group);
+	if (cohort_group(mm)) {
+		enter_group(oldmm);
+		enter_group(mm);
 	} else if (mm_cohort(mm) && !cohort_group(oldmm) && mm->cohort.id) {
-		enter(oldmm, mm->cohort.id);
-		enter(mm, mm->cohort.id);
+		enter(oldmm);
+		enter(mm);
 	}
 }
 
@@ -891,11 +934,19 @@ void cohort_bf_do_exit(struct mm_struct *mm)
 	spin_unlock(&set->lock);
 	change_tables(mm, false);
 
+	/* It gets no more bits. One MaskPage at a time: there may be many. */
+	xa_for_each(&set->gigabytes, index, g) {
+		spin_lock(&set->lock);
+		cohort_mask_forget(g, space->abi.pid);
+		spin_unlock(&set->lock);
+		cond_resched();
+	}
 	spin_lock(&set->lock);
 	list_del(&space->list);
-	set->nr--;
-	xa_for_each(&set->gigabytes, index, g)
-		cohort_mask_forget(g, space->abi.pid);
+	/* As many as there are places: nobody can be without one. */
+	if (--set->nr == COHORT_BF_PIDS)
+		xa_for_each(&set->gigabytes, index, g)
+			g->mask->flags &= ~COHORT_BF_OVERFLOW;
 	spin_unlock(&set->lock);
 	WRITE_ONCE(mm->cohort.bf, NULL);
 	call_rcu(&space->rcu, space_free_rcu);

@@ -6,6 +6,7 @@
 #define _MM_COHORT_BABELFISH_H
 
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/cpumask.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
@@ -37,7 +38,7 @@
  * @gigabytes: a &struct cohort_gigabyte per MaskPage
  * @dir: where the hardware finds the MaskPages
  * @clock: counts events after which shared entries must be dropped somewhere
- * @stale: its time when a table whose translations are shared last changed
+ * @stale: its time when all shared entries last became invalid; under @lock
  * @seen: of each processor, the time when it last dropped all shared entries
  * @cpus: processors that may hold shared entries
  * @work: ends sharing in gigabytes that have overflowed
@@ -55,7 +56,7 @@ struct cohort_ccid {
 	struct xarray gigabytes;
 	struct cohort_bf_group *dir;
 	atomic64_t clock;
-	atomic64_t stale;
+	u64 stale;
 	u64 __percpu *seen;
 	struct cpumask cpus;
 	struct work_struct work;
@@ -93,7 +94,7 @@ struct cohort_space {
  * @addr: the first address, the group's
  * @ct: the table; constant, and its lock protects all of this
  * @gigabyte: its MaskPage
- * @nr: how many members share its translations, at least two
+ * @nr: how many members share its translations; two when it begins, one may be left
  * @rcu: for who finds it in @set->ranges
  *
  * All other members either have nothing there or a bit in the MaskPage.
@@ -111,11 +112,20 @@ struct cohort_range {
  * struct cohort_gigabyte - a MaskPage and who has which place
  * @mask: what the hardware sees
  * @bits: of each place, in how many bitmasks its bit is set; a place without is free
+ * @full: where no range could begin since a place was last freed
  */
 struct cohort_gigabyte {
 	struct cohort_bf_mask *mask;
 	u16 bits[COHORT_BF_PIDS];
+	DECLARE_BITMAP(full, COHORT_BF_MASKS);
 };
+
+/* True if two ranges of addresses have one in common. */
+static inline bool cohort_overlap(unsigned long a, unsigned long a_end,
+				  unsigned long b, unsigned long b_end)
+{
+	return a < b_end && b < a_end;
+}
 
 /* Which bitmask of its MaskPage is that of an address. */
 static inline unsigned int cohort_mask_index(unsigned long addr)
@@ -147,6 +157,9 @@ unsigned long cohort_group_addr(const struct cohort_bf_space *space,
 unsigned long cohort_own_addr(const struct cohort_bf_space *space,
 			      unsigned long addr);
 
+void cohort_add_segment(struct cohort_bf_space *space, unsigned long start,
+			unsigned long end, unsigned long group,
+			unsigned long own);
 void cohort_set_segments(struct cohort_bf_space *space, struct mm_struct *mm);
 
 /*

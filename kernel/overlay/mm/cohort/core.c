@@ -438,6 +438,8 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	trace_cohort_adopt(mm, addr);
 	count_vm_event(COHORT_PTP_ADOPTED);
 	__cohort_withdraw(ct);
+	if (cohort_bf_active())
+		__cohort_bf_leave(ct, sharer);
 	if (!dying && ct->deferred)
 		arch_cohort_flush_user(mm, addr, addr + PMD_SIZE);
 	if (!dying && !ct->copied)

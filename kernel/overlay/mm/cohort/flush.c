@@ -73,7 +73,7 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 	struct cohort_sharer *sharer;
 
 	if (cohort_bf_active())
-		__cohort_bf_changed(ct);
+		__cohort_bf_flush(ct, start, end);
 	if (!ct->spread && arch_cohort_flush_wide(ct->users, start, end))
 		return;
 	if (ct->users <= COHORT_FLUSH_SINGLY) {
@@ -145,9 +145,8 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 		smp_mb();
 		spin_lock(&ct->upper_lock);
 	}
-	if (cohort_bf_active())
-		__cohort_bf_changed(ct);
-	if (ct->users > COHORT_FLUSH_USERS)
+	/* To flush all drops what BabelFish's TLBs share, too, on processors without users. */
+	if (ct->users > COHORT_FLUSH_USERS || __cohort_bf_shares(ct))
 		ubc->cohort_all = true;
 	else if (!ubc->cohort_all)
 		add_users(&ubc->arch, ct);

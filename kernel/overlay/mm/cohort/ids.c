@@ -39,9 +39,10 @@ static int leave_all(struct mm_struct *mm)
 
 	if (mmap_write_lock_killable(mm))
 		return -EINTR;
+	/* First, or each table that it leaves would get it a bit. */
+	cohort_bf_exit(mm);
 	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
 	if (!err) {
-		cohort_bf_exit(mm);
 		/* Its later children belong to another cohort. */
 		if (mm->cohort.id)
 			mm->cohort.id = cohort_new_id();
@@ -54,7 +55,7 @@ static int leave_all(struct mm_struct *mm)
 }
 
 /* True if a process may change its user and go on sharing. Its group decides, if any. */
-static bool keeps_ids(struct mm_struct *mm)
+bool cohort_keeps_ids(struct mm_struct *mm)
 {
 	if (cohort_group(mm))
 		return cohort_group_keeps_ids(mm);
@@ -63,7 +64,7 @@ static bool keeps_ids(struct mm_struct *mm)
 
 static void leave_later(struct mm_struct *mm)
 {
-	if (keeps_ids(mm))
+	if (cohort_keeps_ids(mm))
 		return;
 	WRITE_ONCE(mm->cohort.leaving, true);
 	set_notify_resume(current);
@@ -104,7 +105,7 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
 	    ns->time_ns_for_children == ns->time_ns)
 		return 0;
-	return keeps_ids(mm) ? 0 : leave_all(mm);
+	return cohort_keeps_ids(mm) ? 0 : leave_all(mm);
 }
 
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,

@@ -480,8 +480,17 @@ static inline void cohort_group_show(struct seq_file *m, struct mm_struct *mm)
 {
 }
 #endif
+bool cohort_keeps_ids(struct mm_struct *mm);
+
 #ifdef CONFIG_COHORT_BABELFISH
-void __cohort_bf_changed(struct cohort_table *ct);
+/* True if translations of a table, whose lock is held, are shared. */
+static inline bool __cohort_bf_shares(struct cohort_table *ct)
+{
+	return cohort_bf_active() && ct->bf;
+}
+
+void __cohort_bf_flush(struct cohort_table *ct, unsigned long start,
+		       unsigned long end);
 void __cohort_bf_join(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_bf_leave(struct cohort_table *ct, struct cohort_sharer *sharer);
 void cohort_bf_set(bool on);
@@ -489,7 +498,15 @@ bool cohort_bf_get(void);
 void cohort_bf_show(struct seq_file *m, struct mm_struct *mm);
 #else
 static inline bool cohort_bf_get(void) { return false; }
-static inline void __cohort_bf_changed(struct cohort_table *ct) { }
+static inline bool __cohort_bf_shares(struct cohort_table *ct)
+{
+	return false;
+}
+
+static inline void __cohort_bf_flush(struct cohort_table *ct,
+				     unsigned long start, unsigned long end)
+{
+}
 
 static inline void __cohort_bf_join(struct cohort_table *ct,
 				    struct cohort_sharer *sharer)

@@ -82,6 +82,7 @@ static void clear_place(struct cohort_gigabyte *g, unsigned int index, int place
 	smp_wmb();	/* the last bit before its place */
 	WRITE_ONCE(mask->pid_list[place], 0);
 	WRITE_ONCE(mask->nr, mask->nr - 1);
+	bitmap_zero(g->full, COHORT_BF_MASKS);
 }
 
 /**
@@ -169,13 +170,6 @@ bool cohort_dir_add(struct cohort_bf_group *dir, unsigned long base,
 	return true;
 }
 
-/* True if two ranges of addresses have one in common. */
-static bool overlap(unsigned long a, unsigned long a_end,
-		    unsigned long b, unsigned long b_end)
-{
-	return a < b_end && b < a_end;
-}
-
 unsigned long cohort_group_addr(const struct cohort_bf_space *space,
 				unsigned long addr)
 {
@@ -183,7 +177,7 @@ unsigned long cohort_group_addr(const struct cohort_bf_space *space,
 	unsigned long end = addr + PMD_SIZE;
 
 	for (; s < space->segment + space->nr_segments; s++) {
-		if (!s->diff || !overlap(addr, end, s->start, s->end))
+		if (!s->diff || !cohort_overlap(addr, end, s->start, s->end))
 			continue;
 		if (addr < s->start || end > s->end)
 			return COHORT_BF_ADDR_END;
@@ -208,7 +202,7 @@ unsigned long cohort_own_addr(const struct cohort_bf_space *space,
 	for (; s < space->segment + space->nr_segments; s++) {
 		unsigned long own = addr - s->diff;
 
-		if (s->diff && overlap(own, own + PMD_SIZE, s->start, s->end))
+		if (s->diff && cohort_overlap(own, own + PMD_SIZE, s->start, s->end))
 			return own;
 	}
 	return addr;

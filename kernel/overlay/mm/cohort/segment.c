@@ -49,14 +49,38 @@ void cohort_use_layout(struct mm_struct *mm)
 #define SEGMENT_BELOW	(SZ_8T * 2)
 #define SEGMENT_IMAGE	(SZ_8T / 8)
 
-static void add_segment(struct cohort_bf_space *space, unsigned long start,
-			unsigned long end, unsigned long group, unsigned long own)
+/**
+ * cohort_add_segment() - say by what addresses differ from the group's
+ * @space: the process
+ * @start: the first address
+ * @end: the first address behind
+ * @group: what the group has
+ * @own: where the process has that
+ *
+ * A segment may meet no other, here or among the group's addresses: each of these is that of
+ * one address here. Without it the process may have nothing at the group's addresses of
+ * another segment.
+ */
+void cohort_add_segment(struct cohort_bf_space *space, unsigned long start,
+			unsigned long end, unsigned long group,
+			unsigned long own)
 {
-	struct cohort_bf_segment *s = &space->segment[space->nr_segments++];
+	struct cohort_bf_segment *s = space->segment;
+	unsigned long diff = group - own;
 
+	/* A process of 32 bits, or a group that one began. */
+	if (start >= end || start + diff >= end + diff ||
+	    end + diff > COHORT_BF_ADDR_END)
+		return;
+	for (; s < space->segment + space->nr_segments; s++)
+		if (cohort_overlap(start, end, s->start, s->end) ||
+		    cohort_overlap(start + diff, end + diff,
+				   s->start + s->diff, s->end + s->diff))
+			return;
 	s->start = start;
 	s->end = end;
-	s->diff = group - own;
+	s->diff = diff;
+	space->nr_segments++;
 }
 
 /**
@@ -77,12 +101,14 @@ void cohort_set_segments(struct cohort_bf_space *space, struct mm_struct *mm)
 		return;
 	layout = &group->layout;
 	if (layout->base)
-		add_segment(space, ALIGN_DOWN(mm->mmap_base - SEGMENT_BELOW,
+		cohort_add_segment(space,
+				   ALIGN_DOWN(mm->mmap_base - SEGMENT_BELOW,
 					      PMD_SIZE),
-			    cohort_mmap_end(mm), layout->base, mm->mmap_base);
+				   cohort_mmap_end(mm), layout->base,
+				   mm->mmap_base);
 	if (image && layout->image)
-		add_segment(space, image, image + SEGMENT_IMAGE, layout->image,
-			    image);
+		cohort_add_segment(space, image, image + SEGMENT_IMAGE,
+				   layout->image, image);
 }
 
 /* True if a program may begin at an address, says the alignment of its segments. */

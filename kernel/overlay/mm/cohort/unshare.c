@@ -265,6 +265,9 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 
 	/* Entries that are not copied leave the resident size. */
 	update_hiwater_rss(mm);
+	/* Other threads use the copy as soon as the entry points to it. */
+	if (cohort_bf_active())
+		__cohort_bf_leave(ct, l->sharer);
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
 	arch_cohort_replace(mm, pmd, c->base, new);

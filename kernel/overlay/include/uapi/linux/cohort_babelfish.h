@@ -25,6 +25,11 @@
  * A mark is the instruction nopl 0x434f0000 + code(%rax), which does nothing on any
  * processor. The hardware obeys those of the kernel alone, on the processor that executes
  * one.
+ *
+ * Shared entries are dropped by marks, by whatever flushes all (CR4.PGE, INVPCID of all, a
+ * reset), and by INVLPG if the running process could use them. What drops shared entries
+ * also drops upper-level entries that walk caches hold for the same pages, of all processes:
+ * their S and ORPC may be old.
  */
 #define COHORT_BF_MARK		0x434f0000
 /* RAX: the physical address of what runs from here on, &struct cohort_bf_space; 0 if none */

@@ -158,6 +158,25 @@ static void cohort_test_bf_segments(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cohort_own_addr(&space, PMD_SIZE), PMD_SIZE);
 }
 
+/* Two segments may not give two addresses of a process one of the group. */
+static void cohort_test_bf_meet(struct kunit *test)
+{
+	const unsigned long low = 0x550000000000UL, high = 0x7f0000000000UL;
+	struct cohort_bf_space space = {};
+
+	cohort_add_segment(&space, low, low + SZ_1G, high, low);
+	KUNIT_EXPECT_EQ(test, space.nr_segments, 1);
+	/* meets the first here, or there */
+	cohort_add_segment(&space, low + PMD_SIZE, high, low, low + PMD_SIZE);
+	cohort_add_segment(&space, high, high + SZ_1G, high + PMD_SIZE, high);
+	/* ends below 0, or has no end */
+	cohort_add_segment(&space, SZ_2G, SZ_4G, 0, SZ_4G);
+	cohort_add_segment(&space, -PMD_SIZE, SZ_4G, 0, 0);
+	KUNIT_EXPECT_EQ(test, space.nr_segments, 1);
+	cohort_add_segment(&space, high, high + SZ_1G, high + SZ_1G, high);
+	KUNIT_EXPECT_EQ(test, space.nr_segments, 2);
+}
+
 /* A processor drops its entries once for each event, and not for those of the past. */
 static void cohort_test_bf_generation(struct kunit *test)
 {
@@ -214,6 +233,7 @@ static struct kunit_case cohort_bf_test_cases[] = {
 	KUNIT_CASE(cohort_test_bf_end),
 	KUNIT_CASE(cohort_test_bf_dir),
 	KUNIT_CASE(cohort_test_bf_segments),
+	KUNIT_CASE(cohort_test_bf_meet),
 	KUNIT_CASE(cohort_test_bf_generation),
 	KUNIT_CASE(cohort_test_bf_entry),
 	{},

@@ -31,6 +31,7 @@ static inline void arch_cohort_reload_cpu(void *mm)
 /* What the hardware is to know of a process has changed: tell processors that run it. */
 static inline void arch_cohort_reload(struct mm_struct *mm)
 {
+	smp_mb();	/* what has changed before who runs it: pairs with the switch */
 	on_each_cpu_mask(mm_cpumask(mm), arch_cohort_reload_cpu, mm, true);
 }
 

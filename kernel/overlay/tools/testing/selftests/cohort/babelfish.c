@@ -79,6 +79,13 @@ static long has_file(long tag, long tagged)
 	return 0;
 }
 
+/* for peers: does a page hold @tag? */
+static long has_first(long tag, long page)
+{
+	sees(page_is(at + page * page_size, tag), "page %ld is not what was written", page);
+	return 0;
+}
+
 static long has_zeros(long unused, long unused2)
 {
 	for (size_t i = 0; i < pages(); i++)
@@ -158,11 +165,14 @@ static void test_write(long arg)
 	must(number(2, "TlbPrivate") == bits + 1, "a second write sets a bit");
 	ask(1, has_file, 0, 0);
 	ask(3, has_file, 0, 0);
-	/* when the third writes, too, nobody is left to share with the first */
+	/* when the third writes, too, the first is left alone, until it takes its table back */
 	ask(3, write_page, 9, 0);
-	must(tables(1) == before[1] - 1, "one process alone shares");
+	must(number(2, "TlbPrivate") == bits + 1, "a bit is gone while a process shares");
+	ask(1, write_page, 10, 1);
+	must(tables(1) == before[1] - 1, "a process shares what it has taken back");
 	must(number(2, "TlbPrivate") == bits, "a bit stays where nobody shares");
-	ask(1, has_file, 0, 0);
+	ask(1, has_first, 10, 1);
+	ask(2, has_first, 8, 1);
 	ask(3, has_file, 9, 1);
 	end(3);
 }
@@ -248,8 +258,10 @@ static void test_exit(long arg)
 	kill_peer(3);
 	must(tables(1) == before, "two processes do not share");
 	kill_peer(4);
-	must(tables(1) <= before - TABLES, "one process alone shares");
 	ask(1, has_file, 0, 0);
+	/* it alone is left: it may share on, but not what it has unmapped */
+	ask(1, unmap_file, 0, 0);
+	must(tables(1) <= before - TABLES, "a process shares what it has unmapped");
 	end(1);
 }
 
@@ -278,6 +290,8 @@ static void test_overflow(long arg)
 	for (int i = 2; i <= writer; i++)
 		ask(i, has_file, i, 1);
 	end(peers);
+	/* so few processes cannot be without a place */
+	must(number(SELF, "TlbOverflows") == overflows, "nobody shares here any more");
 }
 
 static void test_fork(long arg)
