@@ -58,6 +58,7 @@
 #include <linux/hashtable.h>
 #include <linux/idr.h>
 #include <linux/init.h>
+#include <linux/log2.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -253,13 +254,22 @@ static void add_member(struct cohort_range *r, struct cohort_space *space,
 	r->nr++;
 }
 
-/* False if a range would need places that there are not. The CCID's lock is held. */
-static bool has_room(struct cohort_ccid *set, unsigned long addr)
+/*
+ * False if a range would need places that there are not. Where it did before, all members
+ * are asked again if those that use the table are twice as many, or nearly all. The CCID's
+ * lock is held.
+ */
+static bool has_room(struct cohort_ccid *set, unsigned long addr,
+		     unsigned int users)
 {
 	struct cohort_gigabyte *g = xa_load(&set->gigabytes, addr >> PUD_SHIFT);
 
-	return !g || !(g->mask->flags & COHORT_BF_OVERFLOW ||
-		       test_bit(cohort_mask_index(addr), g->full));
+	if (!g)
+		return true;
+	if (g->mask->flags & COHORT_BF_OVERFLOW)
+		return false;
+	return !test_bit(cohort_mask_index(addr), g->full) ||
+	       is_power_of_2(users) || set->nr <= users + COHORT_BF_PIDS;
 }
 
 /* The MaskPage for an address; NULL without memory. */
@@ -298,7 +308,7 @@ static bool mask_others(struct cohort_range *r)
 			continue;
 		if (!cohort_mask_set(r->gigabyte, index, space->abi.pid)) {
 			cohort_mask_end(r->gigabyte, index);
-			/* Not again at each join, but when a place is free. */
+			/* Not again at each join. */
 			set_bit(index, r->gigabyte->full);
 			return false;
 		}
@@ -319,7 +329,8 @@ static void begin_range(struct cohort_ccid *set, struct cohort_table *ct,
 	bool other = false;
 
 	/* One table for each address: the hardware tells them apart by CCID and address. */
-	if (xa_load(&set->ranges, addr >> PMD_SHIFT) || !has_room(set, addr))
+	if (xa_load(&set->ranges, addr >> PMD_SHIFT) || 
+	    !has_room(set, addr, ct->users))
 		return;
 	list_for_each_entry(space, &set->members, list) {
 		other = space != own && !space->closing &&

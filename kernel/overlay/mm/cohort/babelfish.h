@@ -112,7 +112,7 @@ struct cohort_range {
  * struct cohort_gigabyte - a MaskPage and who has which place
  * @mask: what the hardware sees
  * @bits: of each place, in how many bitmasks its bit is set; a place without is free
- * @full: where no range could begin since a place was last freed
+ * @full: where no range could begin for want of places, since one was last freed
  */
 struct cohort_gigabyte {
 	struct cohort_bf_mask *mask;
