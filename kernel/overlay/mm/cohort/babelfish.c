@@ -329,7 +329,7 @@ static void begin_range(struct cohort_ccid *set, struct cohort_table *ct,
 	bool other = false;
 
 	/* One table for each address: the hardware tells them apart by CCID and address. */
-	if (xa_load(&set->ranges, addr >> PMD_SHIFT) || 
+	if (xa_load(&set->ranges, addr >> PMD_SHIFT) ||
 	    !has_room(set, addr, ct->users))
 		return;
 	list_for_each_entry(space, &set->members, list) {

@@ -48,13 +48,24 @@ static void start(int peers)
 		skip("this process has no CCID");
 }
 
-/* for peers: map the file and read all of it */
-static long map_file(long prot, long flags)
+static long map_only(long prot, long flags)
 {
 	map_at(at, pages() * page_size, prot, flags, file, 0);
+	return 0;
+}
+
+static long read_all(long unused, long unused2)
+{
 	for (size_t i = 0; i < pages(); i++)
 		touch(at + i * page_size);
 	return 0;
+}
+
+/* for peers: map the file and read all of it */
+static long map_file(long prot, long flags)
+{
+	map_only(prot, flags);
+	return read_all(0, 0);
 }
 
 static long map_other(long unused, long unused2)
@@ -294,6 +305,28 @@ static void test_overflow(long arg)
 	must(number(SELF, "TlbOverflows") == overflows, "nobody shares here any more");
 }
 
+/* more have the file and no table yet than there are places: these join, too, in time */
+static void test_many(long arg)
+{
+	int peers = PLACES + 8;
+	long before;
+
+	start(peers);
+	before = tables(1);
+	for (int i = 1; i <= peers; i++)
+		ask(i, map_only, PROT_READ, MAP_PRIVATE);
+	ask(1, read_all, 0, 0);
+	ask(2, read_all, 0, 0);
+	must(tables(1) == before, "it shares with %d others that have no place", peers - 2);
+	for (int i = 3; i <= peers; i++)
+		ask(i, read_all, 0, 0);
+	for (int i = 1; i <= peers; i++) {
+		must(tables(i) >= TABLES, "peer %d shares %ld tables", i, tables(i));
+		must(!number(i, "TlbPrivate"), "peer %d has a bit", i);
+	}
+	end(peers);
+}
+
 static void test_fork(long arg)
 {
 	long before, bits;
@@ -345,6 +378,7 @@ static const struct test_case cases[] = {
 	{ "At exit bits and places are free", test_exit, .guards = INVARIANT(5) },
 	{ "The 33rd writer ends sharing of translations, not of tables", test_overflow,
 	  .guards = INVARIANT(8) | LIMIT },
+	{ "Where many have no table yet, all share in the end", test_many, .guards = LIMIT },
 	{ "A child shares translations or has bits", test_fork, .guards = INVARIANT(1) },
 	{ "Switched off, nobody gets a CCID", need_switch, .guards = INTERFACE },
 };
