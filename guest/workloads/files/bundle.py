@@ -14,14 +14,14 @@ import os
 import subprocess
 
 
-def config(program, label, data=(), host=()):
+def config(program, label, data=(), host=(), user=0):
     """What `crun spec` says, for this program and label.
 
     data: directories of this system that the container has at the same path. host: namespaces that it
-    does not get ("pid", "network")."""
+    does not get ("pid", "network"). user: the number of its user and group."""
     made = json.loads(subprocess.run(["crun", "spec", "-f", "/dev/stdout"], check=True,
                                      capture_output=True, text=True).stdout)
-    made["process"].update(terminal=False, args=program)
+    made["process"].update(terminal=False, args=program, user={"uid": user, "gid": user})
     made["root"]["readonly"] = False
     made["mounts"] += [{"destination": path, "source": path, "type": "bind", "options": ["rbind", "rw"]}
                        for path in data]

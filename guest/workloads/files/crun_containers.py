@@ -28,11 +28,11 @@ class Container:
     core: the processor that it runs on, all by default. data: directories of this system that it has
     at the same path. host: namespaces that it has in common with this system."""
 
-    def __init__(self, name, program, label="", core=None, data=(), host=()):
+    def __init__(self, name, program, label="", core=None, data=(), host=(), user=0):
         self.name = name
         if core is not None:
             program = ["taskset", "-c", str(core), *program]
-        bundle.make(name, bundle.config(program, label, data, host))
+        bundle.make(name, bundle.config(program, label, data, host, user))
         pid_file = f"{BUNDLES}/{name}/pid"
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()

@@ -31,6 +31,7 @@ BIN = "/usr/local/lib/serving"
 UPDATE = 1 << 31
 FILE = 16 << 10
 FIRST_PORT = 8001
+WWW_DATA = 33
 
 
 def requests(number, args, updates):
@@ -123,11 +124,9 @@ ServerRoot /tmp
 DocumentRoot {cls.root}
 ServerName localhost
 PidFile /tmp/serving.pid
-ErrorLog /dev/stderr
+ErrorLog /tmp/serving.log
 Mutex file:/tmp
 TypesConfig /etc/mime.types
-User www-data
-Group www-data
 StartServers 1
 MinSpareServers 1
 MaxSpareServers 1
@@ -144,7 +143,8 @@ MaxKeepAliveRequests 0
         self.number, self.core, self.args = number, core, args
         self.port = str(FIRST_PORT + number)
         program = ["apache2", "-D", "FOREGROUND", "-C", f"Listen 127.0.0.1:{self.port}", "-f", "/etc/serving.conf"]
-        self.container = Container(f"apache-{number}", program, args.label, core, host=("network",))
+        self.container = Container(f"apache-{number}", program, args.label, core, host=("network",),
+                                   user=WWW_DATA)
 
     def start(self):
         self.container.start()
