@@ -14,7 +14,8 @@ use translation::counters::Counters;
 use translation::metrics::{Metric, of_census};
 use translation::trace::{Header, Recorder};
 use translation::{
-    AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Op, Report, Segment, Sink,
+    AccessKind, Context, Identity, Invalidation, Machine, Mark, Member, Model, Op, Report, Segment,
+    Sink,
 };
 
 /// The sink, and what is needed to open it.
@@ -266,6 +267,9 @@ impl Sink for Engine {
     }
     fn set_segments(&mut self, root: u64, segments: &[Segment]) {
         forward!(self, sink => sink.set_segments(root, segments))
+    }
+    fn set_member(&mut self, core: usize, member: &Member) {
+        forward!(self, sink => sink.set_member(core, member))
     }
     fn private_copy(&mut self, root: u64, vaddr: u64) {
         forward!(self, sink => sink.private_copy(root, vaddr))

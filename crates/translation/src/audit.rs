@@ -651,7 +651,7 @@ fn allows(bits: u16, kind: AccessKind) -> bool {
 }
 
 /// Whether the first has rights that the second has not.
-fn more(held: u16, now: u16) -> bool {
+pub(crate) fn more(held: u16, now: u16) -> bool {
     held & GRANTS & !now != 0 || now & !held & attr::NO_EXECUTE != 0
 }
 

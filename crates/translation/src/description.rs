@@ -261,7 +261,7 @@ pub struct Model {
     pub(crate) format: Option<Format>,
 }
 
-const BUILTIN: [(&str, &str); 7] = [
+const BUILTIN: [(&str, &str); 8] = [
     (
         "babelfish-isca20",
         include_str!("../models/babelfish-isca20.toml"),
@@ -269,6 +269,10 @@ const BUILTIN: [(&str, &str); 7] = [
     (
         "babelfish-isca20-aslr-sw",
         include_str!("../models/babelfish-isca20-aslr-sw.toml"),
+    ),
+    (
+        "babelfish-kernel",
+        include_str!("../models/babelfish-kernel.toml"),
     ),
     ("baseline", include_str!("../models/baseline.toml")),
     ("larger-tlb", include_str!("../models/larger-tlb.toml")),

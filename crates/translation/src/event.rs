@@ -81,6 +81,20 @@ pub enum Invalidation {
         /// The cohort (CCID).
         cohort: u32,
     },
+    /// Pages that processes of a CCID share: mark 9 of BabelFish's kernel.
+    SharedPages {
+        /// Whose.
+        ccid: u16,
+        /// The first, by the group's address.
+        vaddr: u64,
+        /// How many, as a power of two.
+        order: u8,
+    },
+    /// All that processes of a CCID share: mark 10 of BabelFish's kernel.
+    Ccid {
+        /// Whose.
+        ccid: u16,
+    },
     /// All of one address space but the global entries (x86 INVPCID type 1, ARM TLBIASID).
     AddressSpace {
         /// Its root, as in [`Context::root`].
@@ -137,6 +151,28 @@ pub struct Segment {
 
 /// How many segments a process has at most: "In Linux, a process has 7 segments".
 pub const SEGMENTS_MAX: usize = 7;
+
+/// What BabelFish's kernel says of the process that a core runs: its `struct cohort_bf_space`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// The CCID whose shared entries it may use; 0 for none.
+    pub ccid: u16,
+    /// Its number in the `pid_list`s of MaskPages.
+    pub pid: u32,
+    /// The physical address of the directory of its CCID's MaskPages.
+    pub group: u64,
+    /// Where its addresses differ from the group's, at most [`SEGMENTS_MAX`].
+    pub segments: Vec<Segment>,
+}
+
+impl Member {
+    /// The group's address for one of the process's.
+    pub fn group_address(&self, vaddr: u64) -> u64 {
+        let inside = |part: &&Segment| (part.start..part.end).contains(&vaddr);
+        let inside = self.segments.iter().find(inside);
+        inside.map_or(vaddr, |part| vaddr.wrapping_add(part.offset))
+    }
+}
 
 /// Why a translation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +244,11 @@ pub trait Sink {
     /// The segments of the address space under ASLR-HW (at most [`SEGMENTS_MAX`]; more are a bug
     /// of the caller and panic). Without this call its layout is its cohort's.
     fn set_segments(&mut self, root: u64, segments: &[Segment]);
+
+    /// What runs on `core` from here on, as BabelFish's kernel says: mark 8. Only a machine that
+    /// takes what is shared from the kernel (`babelfish.source = "kernel"`) heeds it, and
+    /// [`Invalidation::SharedPages`] and [`Invalidation::Ccid`].
+    fn set_member(&mut self, core: usize, member: &Member);
 
     /// BabelFish's kernel gave the address space its own copy of the page at `vaddr`: it takes its
     /// place in the `pid_list` of the MaskPage if it has none, its bit is set in the PC bitmask, and

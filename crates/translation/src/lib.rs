@@ -27,6 +27,7 @@
 //!
 //! How the model works, what it leaves out and how to add a design is in `docs/model.md`.
 
+pub mod abi;
 pub(crate) mod assoc;
 pub mod audit;
 pub(crate) mod cache;
@@ -54,6 +55,7 @@ pub(crate) mod tally;
 pub mod time;
 pub(crate) mod tlb;
 pub mod trace;
+pub mod violation;
 
 /// The guide, whose examples are compiled and run as tests.
 #[doc = include_str!("../README.md")]
@@ -67,9 +69,10 @@ pub use counters::Counters;
 pub use description::Model;
 pub use error::ModelError;
 pub use event::{
-    AccessKind, Context, Fault, Identity, Invalidation, Mark, Privilege, Segment, Sink,
+    AccessKind, Context, Fault, Identity, Invalidation, Mark, Member, Privilege, Segment, Sink,
 };
 pub use machine::Machine;
 pub use memory::{GuestMemory, SparseMemory};
 pub use report::Report;
 pub use tlb::mechanism;
+pub use violation::Violation;

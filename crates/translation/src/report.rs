@@ -7,6 +7,7 @@ use crate::machine::{Counted, Machine};
 use crate::memory::GuestMemory;
 pub use crate::requests::Latencies;
 use crate::tlb::mechanism::Counts;
+use crate::violation::Violation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -193,6 +194,9 @@ pub struct Report {
     pub cohorts: Vec<CohortSummary>,
     /// Requests.
     pub requests: Latencies,
+    /// The first violations of what BabelFish's kernel promises, whatever was marked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
 }
 
 impl<M: GuestMemory> Machine<M> {
@@ -247,6 +251,7 @@ impl<M: GuestMemory> Machine<M> {
                 })
                 .collect(),
             requests: requests.unwrap_or_default(),
+            violations: self.violations().to_vec(),
         }
     }
 

@@ -6,10 +6,12 @@ use crate::cache::Request;
 use crate::counters::{Counters, MemoryCounters, Tally};
 use crate::entry::Entry;
 use crate::entry::{attr, size_class};
-use crate::event::{AccessKind, Fault};
+use crate::event::{AccessKind, Context, Fault, Privilege};
+use crate::format::{Format, Translation};
 use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
-use crate::tlb::mechanism::{After, Looked, Lookup, Match, Terms};
+use crate::tlb::mechanism::{After, Counts, Looked, Lookup, Match, Mechanism, Terms};
+use crate::violation::{self, Violation};
 
 /// The result of a lookup in a level of TLB.
 #[derive(Default)]
@@ -216,6 +218,22 @@ impl<M: GuestMemory> Machine<M> {
         }
     }
 
+    /// An access that has faulted. Its core has entered the kernel since, but the access interrupted
+    /// no critical section.
+    pub(super) fn touch_in_peace(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+    ) -> Result<u64, Fault> {
+        let in_kernel = self.in_kernel;
+        let privilege = self.cores[core].context.privilege;
+        self.in_kernel -= usize::from(privilege == Privilege::Kernel);
+        let result = self.touch::<false>(core, kind, vaddr, None);
+        self.in_kernel = in_kernel;
+        result
+    }
+
     #[inline(never)]
     fn touch_slowly(
         &mut self,
@@ -316,6 +334,7 @@ impl<M: GuestMemory> Machine<M> {
             space: this.space,
             kind,
             vaddr,
+            own: vaddr,
             dacr: this.context.dacr,
             certain,
             now: this.clock.start(),
@@ -388,6 +407,10 @@ impl<M: GuestMemory> Machine<M> {
         let mechanisms = &mut self.mechanisms;
         let core = &mut self.cores[lookup.core];
         let probe = Tlb::probe(lookup.vaddr, core.tags[lookup.level]);
+        let shared_tag = core.shared_tags[lookup.level];
+        let (memory, format, context) = (&self.memory, &self.format, &core.context);
+        let peace = self.in_kernel == 0;
+        let violations = &mut self.violations;
         let kind = lookup.kind as usize;
         let (decide, wanted) = (core.decide[kind], core.wanted[kind]);
         let tlb = match lookup.level {
@@ -396,12 +419,13 @@ impl<M: GuestMemory> Machine<M> {
         };
         let counters = &mut core.counters;
         let (mut deny, mut looked, mut doubted) = (None, Looked::default(), None);
-        let slot = tlb.find(lookup.vaddr, probe, |tlb, slot| {
+        let mut accept = |tlb: &mut Tlb, slot: usize| {
             let mut terms = Terms::default();
             if judged {
                 let way = tlb.way(slot);
                 for mechanism in mechanisms.iter_mut() {
-                    match mechanism.judge(lookup, &way, &mut terms, &mut counters.mechanisms) {
+                    let counts = &mut counters.mechanisms;
+                    match mechanism.judge(lookup, &way, &mut terms, memory, counts) {
                         Match::Yes => {}
                         Match::No => return false,
                         Match::Fault(fault) => {
@@ -413,7 +437,18 @@ impl<M: GuestMemory> Machine<M> {
             }
             let bits = tlb.attr(slot);
             let allowed = !terms.checked || bits & decide == wanted;
-            let contradicted = expected.contradicts(tlb.translate(slot, lookup.vaddr));
+            let found = tlb.translate(slot, lookup.vaddr);
+            let contradicted = expected.contradicts(found);
+            if terms.promised && peace {
+                let used = expected.address() == Some(found);
+                let broken = broken_promise(format, memory, context, lookup, tlb.entry(slot), used);
+                if let Some(violation) = broken {
+                    let counts = &mut counters.mechanisms;
+                    note_violation(mechanisms, violations, counts, violation);
+                    tlb.remove(slot);
+                    return false;
+                }
+            }
             if contradicted && terms.others {
                 looked.passed += 1;
                 looked.class = size_class(bits);
@@ -431,7 +466,16 @@ impl<M: GuestMemory> Machine<M> {
                 deny = Some(terms.refusal);
             }
             true
-        });
+        };
+        // Shared entries may have a tag of their own. Owned ones come first.
+        let (mut probe, mut shared_tag) = (probe, shared_tag);
+        let slot = loop {
+            let slot = tlb.find(lookup.vaddr, probe, &mut accept);
+            if slot.is_some() || shared_tag == 0 {
+                break slot;
+            }
+            probe = Tlb::probe(lookup.vaddr, std::mem::take(&mut shared_tag));
+        };
         Found {
             slot,
             deny,
@@ -472,13 +516,14 @@ impl<M: GuestMemory> Machine<M> {
         self.mechanisms
             .iter()
             .fold((vaddr, 0), |(vaddr, time), mechanism| {
-                let (there, took) = mechanism.relocate(space, vaddr).unwrap_or((vaddr, 0));
+                let moved = mechanism.relocate(core, space, vaddr);
+                let (there, took) = moved.unwrap_or((vaddr, 0));
                 (there, time + took)
             })
     }
 
     /// Puts an entry into a level, in pieces if the level has no room for its size. `vaddr` is in
-    /// the level's layout, `there` in the page tables'.
+    /// the level's layout, `there` in the entry's.
     pub(super) fn fill(
         &mut self,
         core: usize,
@@ -489,7 +534,6 @@ impl<M: GuestMemory> Machine<M> {
         entry: &Entry,
     ) {
         let this = &mut self.cores[core];
-        let tag = this.tags[level];
         let owner = this.space;
         // Two layouts may differ by less than the page's size.
         let aligned = entry.shift.min(there.wrapping_sub(vaddr).trailing_zeros());
@@ -509,6 +553,11 @@ impl<M: GuestMemory> Machine<M> {
                 mechanism.split(level, &mut piece);
             }
         }
+        let this = &self.cores[core];
+        let tag = match this.shared_tags[level] {
+            ccid if ccid != 0 && piece.attr & (self.fixed.owned | attr::GLOBAL) == 0 => ccid,
+            _ => this.tags[level],
+        };
         self.insert(core, level, side, &piece, tag);
     }
 
@@ -525,6 +574,55 @@ impl<M: GuestMemory> Machine<M> {
             Err(_) if certain => Expected::Anything,
             Err(_) => Expected::Absent,
         }
+    }
+}
+
+/// How a shared entry differs from what the process's own tables say. `used`: the guest itself used
+/// the page that it has. Whose process it is, the mechanism knows.
+#[inline(never)]
+fn broken_promise<M: GuestMemory>(
+    format: &Format,
+    memory: &M,
+    context: &Context,
+    of: &Lookup,
+    entry: Option<Entry>,
+    used: bool,
+) -> Option<Violation> {
+    let entry = entry?;
+    let walk = format.walk(memory, context, of.own);
+    let wrong = violation::compare(&entry, of.own, &walk, used)?;
+    Some(Violation {
+        wrong,
+        core: of.core,
+        ccid: 0,
+        pid: 0,
+        root: context.root,
+        vaddr: of.own,
+        held: Some(Translation {
+            frame: entry.frame,
+            shift: entry.shift,
+            attr: entry.attr,
+        }),
+        own: walk.result.ok(),
+    })
+}
+
+/// Counts a violation, and keeps it if it is one of the first.
+#[cold]
+pub(super) fn note_violation(
+    mechanisms: &mut [Box<dyn Mechanism>],
+    kept: &mut Vec<Violation>,
+    counts: &mut Counts,
+    violation: Violation,
+) {
+    let mut mechanisms = mechanisms.iter_mut();
+    let who = mechanisms.find_map(|mechanism| mechanism.violated(violation.core, counts));
+    if let (Some((ccid, pid)), true) = (who, kept.len() < violation::KEPT) {
+        kept.push(Violation {
+            ccid,
+            pid,
+            ..violation
+        });
     }
 }
 

@@ -59,6 +59,8 @@ impl<M: GuestMemory> Machine<M> {
             checked: 0,
             filled: Default::default(),
             mismatches: Vec::new(),
+            violations: Vec::new(),
+            in_kernel: 0,
             model: model.clone(),
         };
         // The address space of the time before the first context: root 0.
@@ -118,8 +120,15 @@ fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
         last_level: levels - 1,
         judged: Levels::from_fn(levels, |level| any(level, |one, level| one.judges(level))),
         shared: Levels::from_fn(levels, |level| {
-            any(level, |one, level| one.sharing(level, 0).is_some())
+            any(level, |one, level| one.sharing(0, level, 0).is_some())
         }),
+        exact: mechanisms.iter().any(|one| one.exact()),
+        owned: {
+            let mut sharing = mechanisms
+                .iter()
+                .filter_map(|one| one.sharing(0, levels - 1, 0));
+            sharing.next().map_or(0, |sharing| sharing.owned)
+        },
         infers: mechanisms.iter().any(|one| one.infers()),
         idle_after: ticks(model, super::IDLE_AFTER_CYCLES),
     }
@@ -171,6 +180,7 @@ fn core(model: &Model) -> Core {
     Core {
         fast: false,
         tags: Levels::default(),
+        shared_tags: Levels::default(),
         space: 0,
         decide: [0; 3],
         wanted: [0; 3],

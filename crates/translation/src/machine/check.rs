@@ -67,7 +67,10 @@ impl<M: GuestMemory> Machine<M> {
             return;
         }
         self.checked += 1;
-        let (there, _) = self.relocate(core, vaddr);
+        let there = match self.fixed.exact {
+            true => vaddr,
+            false => self.relocate(core, vaddr).0,
+        };
         let walk = self
             .format
             .walk(&self.memory, &self.cores[core].context, there);

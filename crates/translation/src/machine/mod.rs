@@ -17,7 +17,9 @@ use crate::cache::Hierarchy;
 use crate::code::Op;
 use crate::counters::{Counters, Tally};
 use crate::description::{Model, Tag, WalkCacheTag};
-use crate::event::{AccessKind, Context, Fault, Identity, Invalidation, Mark, Segment, Sink};
+use crate::event::{
+    AccessKind, Context, Fault, Identity, Invalidation, Mark, Member, Privilege, Segment, Sink,
+};
 use crate::format::{Format, Walk};
 use crate::hash::QuickMap;
 use crate::levels::Levels;
@@ -26,6 +28,7 @@ use crate::requests::{Latencies, Requests, When};
 use crate::time::Clock;
 use crate::tlb::Tlb;
 use crate::tlb::mechanism::Mechanism;
+use crate::violation::Violation;
 use std::collections::HashMap;
 
 /// The number of no block of code.
@@ -76,6 +79,8 @@ struct Core {
     fast: bool,
     /// The tags to look up with, by level.
     tags: Levels<u16>,
+    /// By level, the tag of shared entries where owned ones have another; 0 if there are none.
+    shared_tags: Levels<u16>,
     space: u16,
     /// By kind of access: attribute bits that decide, and what they must be.
     decide: [u16; 3],
@@ -158,6 +163,9 @@ struct Fixed {
     shared: Levels<bool>,
     /// Whether a mechanism must know what the guest's own tables say.
     infers: bool,
+    /// Whether the kernel says who shares what, and the attribute bit of entries that are not shared.
+    exact: bool,
+    owned: u16,
     idle_after: u64,
 }
 
@@ -218,6 +226,9 @@ pub struct Machine<M> {
     checked: u64,
     filled: check::Filled,
     mismatches: Vec<Mismatch>,
+    violations: Vec<Violation>,
+    /// Cores in the kernel.
+    in_kernel: usize,
     pub(crate) model: Model,
 }
 
@@ -262,6 +273,11 @@ impl<M: GuestMemory> Machine<M> {
     /// changing an entry and flushing it, other cores use the old one.
     pub fn mismatches(&self) -> &[Mismatch] {
         &self.mismatches
+    }
+
+    /// The first violations of what BabelFish's kernel promises, at most 16.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
     }
 
     /// Tries an access that may fail: what a test does that plays the operating system. Counts as
@@ -349,8 +365,8 @@ impl<M: GuestMemory> Machine<M> {
 
     /// The identity of an address space, by its number in a TLB entry.
     pub(crate) fn identity(&self, space: u16) -> (Identity, u64) {
-        let space = &self.spaces[usize::from(space)];
-        (space.identity, space.root)
+        let space = self.spaces.get(usize::from(space));
+        space.map_or_else(Default::default, |space| (space.identity, space.root))
     }
 
     /// The next event is of this core. A core that was left behind by more than a time slice of
@@ -607,7 +623,7 @@ impl<M: GuestMemory> Sink for Machine<M> {
     fn fault(&mut self, core: usize, kind: AccessKind, vaddr: u64) {
         self.enter(core);
         self.finish_block(core);
-        let why = self.touch::<false>(core, kind, vaddr, None);
+        let why = self.touch_in_peace(core, kind, vaddr);
         let fixed_drops = self.fixed.fault_drops_page;
         let number = core;
         let core = &mut self.cores[core];
@@ -652,6 +668,8 @@ impl<M: GuestMemory> Sink for Machine<M> {
         self.enter(core);
         self.finish_block(core);
         self.change_context(core, context);
+        let in_kernel = |core: &&Core| core.context.privilege == Privilege::Kernel;
+        self.in_kernel = self.cores.iter().filter(in_kernel).count();
     }
 
     fn set_identity(&mut self, root: u64, identity: Identity) {
@@ -660,6 +678,15 @@ impl<M: GuestMemory> Sink for Machine<M> {
 
     fn set_segments(&mut self, root: u64, segments: &[Segment]) {
         self.change_segments(root, segments);
+    }
+
+    fn set_member(&mut self, core: usize, member: &Member) {
+        // What a machine has no use for does not end the block of code either.
+        if self.fixed.exact {
+            self.enter(core);
+            self.finish_block(core);
+            self.change_member(core, member);
+        }
     }
 
     fn private_copy(&mut self, root: u64, vaddr: u64) {
@@ -671,6 +698,10 @@ impl<M: GuestMemory> Sink for Machine<M> {
     }
 
     fn invalidate(&mut self, core: usize, what: Invalidation) {
+        use Invalidation::{Ccid, SharedPages};
+        if matches!(what, SharedPages { .. } | Ccid { .. }) && !self.fixed.exact {
+            return;
+        }
         self.enter(core);
         self.finish_block(core);
         self.invalidate_in(core, what);

@@ -5,7 +5,9 @@ use super::{Bucket, Core, Machine, Space};
 use crate::description::Tag;
 use crate::entry::Entry;
 use crate::entry::attr;
-use crate::event::{AccessKind, Context, Identity, Invalidation, Privilege, SEGMENTS_MAX, Segment};
+use crate::event::{
+    AccessKind, Context, Identity, Invalidation, Member, Privilege, SEGMENTS_MAX, Segment,
+};
 use crate::levels::Levels;
 use crate::memory::GuestMemory;
 use crate::tlb::CONTEXT_MASK;
@@ -13,6 +15,9 @@ use crate::tlb::mechanism::{Drop, Event};
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
+/// A page of a mark, and all addresses of a group, as powers of two.
+const PAGE: u32 = 12;
+const WHOLE: u32 = 63;
 
 impl<M: GuestMemory> Machine<M> {
     /// The number of the address space with this root; a new one if it is not known. When all
@@ -137,10 +142,14 @@ impl<M: GuestMemory> Machine<M> {
         let sharing = |level| {
             self.mechanisms
                 .iter()
-                .find_map(|m| m.sharing(level, this.space))
+                .find_map(|m| m.sharing(core, level, this.space))
         };
         for level in 0..=self.fixed.last_level {
-            this.tags[level] = sharing(level).map_or(own, |sharing| sharing.tag);
+            (this.tags[level], this.shared_tags[level]) = match sharing(level) {
+                None => (own, 0),
+                Some(sharing) if sharing.apart => (own, sharing.tag),
+                Some(sharing) => (sharing.tag, 0),
+            };
         }
         this.fast = this.context.paging && !self.fixed.judged[0] && !self.check;
         let user = match this.context.privilege {
@@ -181,7 +190,7 @@ impl<M: GuestMemory> Machine<M> {
         let known = &mut self.spaces[usize::from(space)];
         known.identity = identity;
         known.bucket = bucket;
-        if old.cohort != identity.cohort && old.process == 0 {
+        if old.cohort != identity.cohort && old.process == 0 && !self.fixed.exact {
             // What it brought in was another cohort's.
             self.drop_space_everywhere(space);
         }
@@ -249,14 +258,23 @@ impl<M: GuestMemory> Machine<M> {
 
     fn forget_space(&mut self, space: u16) {
         self.drop_space_everywhere(space);
+        if self.fixed.exact {
+            // What it shared stays until the kernel drops it.
+            for core in &mut self.cores {
+                let levels = std::iter::once(&mut core.l1[..]);
+                let levels = levels.chain(core.behind.iter_mut().map(Vec::as_mut_slice));
+                levels.flatten().for_each(|tlb| tlb.disown(space));
+            }
+        }
         self.tell(Event::Gone(space));
         self.filled.forget(space);
         self.spaces[usize::from(space)].faults = 0;
         self.spaces[usize::from(space)].wrote = None;
     }
 
-    /// By level: which entries belong to an address space.
-    fn belongs(&self, space: u16) -> Levels<Belongs> {
+    /// By level: which entries of a core belong to an address space. Those that the kernel lets it
+    /// share are known if it runs there.
+    fn belongs(&self, core: usize, space: u16) -> Levels<Belongs> {
         let asid = self.spaces[usize::from(space)].asid & CONTEXT_MASK as u16;
         let own = match self.fixed.tag {
             Tag::AddressSpace => Belongs::under(space),
@@ -265,23 +283,37 @@ impl<M: GuestMemory> Machine<M> {
                 tag: None,
                 owner: Some(space),
                 owned: 0,
+                shared_tag: None,
             },
         };
+        let runs = self.cores[core].space == space;
         Levels::from_fn(self.fixed.last_level + 1, |level| {
-            let sharing = self.mechanisms.iter().find_map(|m| m.sharing(level, space));
-            sharing.map_or(own, |sharing| Belongs {
-                tag: Some(sharing.tag),
-                owner: Some(space),
-                owned: sharing.owned,
-            })
+            let mut mechanisms = self.mechanisms.iter();
+            match mechanisms.find_map(|m| m.sharing(core, level, space)) {
+                None => own,
+                Some(sharing) if sharing.apart => Belongs {
+                    owner: Some(space),
+                    owned: sharing.owned,
+                    shared_tag: Some(if runs { sharing.tag } else { 0 }),
+                    ..own
+                },
+                Some(sharing) => Belongs {
+                    tag: Some(sharing.tag),
+                    owner: Some(space),
+                    owned: sharing.owned,
+                    shared_tag: None,
+                },
+            }
         })
     }
 
     fn drop_space_everywhere(&mut self, space: u16) {
-        let belongs = self.belongs(space);
         for core in 0..self.cores.len() {
+            let belongs = self.belongs(core, space);
             let dropped = self.drop_entries(core, None, |level, entry, tag| {
-                belongs[level].holds(entry, tag) && entry.owner == space
+                let Belongs { shared_tag, .. } = belongs[level];
+                let others = shared_tag.is_some() && belongs[level].shares(entry);
+                belongs[level].holds(entry, tag) && entry.owner == space && !others
             });
             self.cores[core].invalidated(dropped);
         }
@@ -294,11 +326,15 @@ impl<M: GuestMemory> Machine<M> {
             Invalidation::SharedPage { vaddr, cohort } => {
                 return self.tell(Event::SharedPage(vaddr, cohort));
             }
+            Invalidation::SharedPages { ccid, vaddr, order } => {
+                return self.drop_shared(core, ccid, vaddr, u32::from(order) + PAGE);
+            }
+            Invalidation::Ccid { ccid } => return self.drop_shared(core, ccid, 0, WHOLE),
             Invalidation::AddressSpace { root } => {
                 let Some(&space) = self.by_root.get(&root) else {
                     return;
                 };
-                let belongs = self.belongs(space);
+                let belongs = self.belongs(core, space);
                 self.drop_entries(core, None, |level, entry, tag| {
                     belongs[level].holds(entry, tag)
                 })
@@ -311,10 +347,23 @@ impl<M: GuestMemory> Machine<M> {
         self.cores[core].invalidated(dropped);
     }
 
+    /// A core runs another process, as BabelFish's kernel says, or the same with another CCID.
+    pub(super) fn change_member(&mut self, core: usize, member: &Member) {
+        self.tell(Event::Runs(core, member));
+        self.renew(core);
+    }
+
+    /// Entries that processes share, of two to that power bytes from an address on. Entries that
+    /// point to tables go, too: they have the bits of who shares.
+    fn drop_shared(&mut self, core: usize, ccid: u16, vaddr: u64, shift: u32) {
+        self.tell(Event::Shared(ccid, vaddr, shift.min(WHOLE)));
+        self.cores[core].drop_walk_cache();
+    }
+
     /// One page of the current address space, and global entries of it.
     pub(super) fn drop_page(&mut self, core: usize, vaddr: u64) {
         let (there, _) = self.relocate(core, vaddr);
-        let belongs = self.belongs(self.cores[core].space);
+        let belongs = self.belongs(core, self.cores[core].space);
         let dropped = self.drop_entries(core, Some((vaddr, there)), |level, entry, tag| {
             entry.attr & attr::GLOBAL != 0 || belongs[level].holds(entry, tag)
         });
@@ -410,6 +459,8 @@ struct Belongs {
     owner: Option<u16>,
     /// Without this attribute bit an entry may be its owner's as well as any other's under its tag.
     owned: u16,
+    /// The tag of such entries, if not that of the others.
+    shared_tag: Option<u16>,
 }
 
 impl Belongs {
@@ -418,13 +469,22 @@ impl Belongs {
             tag: Some(tag),
             owner: None,
             owned: 0,
+            shared_tag: None,
         }
     }
 
+    fn shares(&self, entry: &Entry) -> bool {
+        self.owned != 0 && entry.attr & self.owned == 0
+    }
+
     fn holds(&self, entry: &Entry, tag: u16) -> bool {
-        let shared = self.owned != 0 && entry.attr & self.owned == 0;
+        let shared = self.shares(entry);
+        let own = match shared {
+            true => self.shared_tag.or(self.tag),
+            false => self.tag,
+        };
         entry.attr & attr::GLOBAL == 0
-            && self.tag.is_none_or(|own| own == tag)
+            && own.is_none_or(|own| own == tag)
             && (shared || self.owner.is_none_or(|owner| owner == entry.owner))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Page walks: the walk caches, the caches behind them, and what the TLBs are filled with.
 
+use super::access::note_violation;
 use super::{Machine, Mismatch};
 use crate::cache::Request;
 use crate::description::WalkCacheTag;
@@ -10,11 +11,13 @@ use crate::event::{AccessKind, Fault};
 use crate::format::{Step, Translation, Walk};
 use crate::memory::GuestMemory;
 use crate::tlb::mechanism::{Lookup, Match, Terms, WalkOf, Walked, Way};
+use crate::violation::{Violation, Wrong};
 
 impl<M: GuestMemory> Machine<M> {
     /// A miss of all TLBs: walks the tables, fills the TLBs, gives the address and the ticks since
     /// the access began, of which `time` went before the walk. `vaddr` is the process's address,
-    /// `there` the one in its cohort's layout, which is the page tables'.
+    /// `there` the one in its cohort's layout, which is the page tables' unless the kernel says who
+    /// shares what.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn walk_and_fill(
         &mut self,
@@ -27,15 +30,16 @@ impl<M: GuestMemory> Machine<M> {
         mut time: u64,
     ) -> Result<(u64, u64), (Fault, u64)> {
         let side = usize::from(kind != AccessKind::Fetch);
+        let at = if self.fixed.exact { vaddr } else { there };
         let walk = self
             .format
-            .walk(&self.memory, &self.cores[core].context, there);
+            .walk(&self.memory, &self.cores[core].context, at);
         if let Some(last) = walk.steps().last() {
             self.caches.prefetch(core, self.caches.line(last.paddr));
-            self.cores[core].leaves.note(there, last.paddr);
+            self.cores[core].leaves.note(at, last.paddr);
         }
-        let walked = self.walked(core, &walk, there);
-        time += self.walk_time(core, kind, there, &walk, walked.read, time);
+        let walked = self.walked(core, &walk, at, there);
+        time += self.walk_time(core, kind, at, &walk, walked.read, time);
         let result = walk
             .result
             .and_then(|page| self.permit(core, kind, vaddr, page).map(|()| page));
@@ -45,7 +49,7 @@ impl<M: GuestMemory> Machine<M> {
         for counters in counters.tlb.iter_mut().take(levels) {
             counters[side][class].misses += 1;
         }
-        let translated = result.map(|page| page.frame | there & ((1 << page.shift) - 1));
+        let translated = result.map(|page| page.frame | at & ((1 << page.shift) - 1));
         let explained = match (translated, paddr) {
             (Ok(found), Some(given)) => found == given,
             (Ok(_), None) => true,
@@ -66,7 +70,7 @@ impl<M: GuestMemory> Machine<M> {
         }
         let page = result.map_err(|fault| (fault, time))?;
         let entry = Entry {
-            page: there & !((1 << page.shift) - 1),
+            page: at & !((1 << page.shift) - 1),
             frame: page.frame,
             shift: page.shift,
             attr: page.attr | walked.attr,
@@ -80,15 +84,16 @@ impl<M: GuestMemory> Machine<M> {
         if !self.mechanisms.is_empty() {
             let lookup = Lookup {
                 level: levels - 1,
+                own: vaddr,
                 ..self.lookup(core, kind, there, certain)
             };
             self.walk_ahead(&lookup, page.shift, time);
         }
         for level in (1..levels).rev() {
-            self.fill(core, level, side, there, there, &entry);
+            self.fill(core, level, side, there, at, &entry);
         }
-        self.fill(core, 0, side, vaddr, there, &entry);
-        Ok((page.frame | there & ((1 << page.shift) - 1), time))
+        self.fill(core, 0, side, vaddr, at, &entry);
+        Ok((page.frame | at & ((1 << page.shift) - 1), time))
     }
 
     /// Walks for the pages that mechanisms want ahead of their use, `after` ticks from now. Such
@@ -99,12 +104,16 @@ impl<M: GuestMemory> Machine<M> {
             let Some(vaddr) = self.mechanisms[number].ahead(of, shift) else {
                 continue;
             };
+            let at = match self.fixed.exact {
+                true => vaddr.wrapping_sub(of.vaddr).wrapping_add(of.own),
+                false => vaddr,
+            };
             let context = &self.cores[core].context;
-            let walk = self.format.walk(&self.memory, context, vaddr);
+            let walk = self.format.walk(&self.memory, context, at);
             let Ok(page) = walk.result else { continue };
-            let walked = self.walked(core, &walk, vaddr);
+            let walked = self.walked(core, &walk, at, vaddr);
             let counted = self.cores[core].counters.walk;
-            let took = self.walk_time(core, of.kind, vaddr, &walk, walked.read, after);
+            let took = self.walk_time(core, of.kind, at, &walk, walked.read, after);
             let this = &mut self.cores[core];
             this.counters.walk = counted;
             let entry = Entry {
@@ -140,10 +149,12 @@ impl<M: GuestMemory> Machine<M> {
             attr: page.attr,
             owner: core.space,
             extra: 0,
+            tag: 0,
         };
         for mechanism in &mut self.mechanisms {
             let counts = &mut core.counters.mechanisms;
-            if let Match::Fault(fault) = mechanism.judge(&lookup, &way, &mut terms, counts) {
+            let found = mechanism.judge(&lookup, &way, &mut terms, &self.memory, counts);
+            if let Match::Fault(fault) = found {
                 return Err(fault);
             }
         }
@@ -154,8 +165,9 @@ impl<M: GuestMemory> Machine<M> {
         }
     }
 
-    /// What mechanisms add to a walk for a page that is not global.
-    fn walked(&mut self, core: usize, walk: &Walk, vaddr: u64) -> Walked {
+    /// What mechanisms add to a walk for a page that is not global. `own` is the process's address,
+    /// `there` the one behind L1.
+    fn walked(&mut self, core: usize, walk: &Walk, own: u64, there: u64) -> Walked {
         let mut sum = Walked::default();
         if !walk.result.is_ok_and(|page| page.attr & attr::GLOBAL == 0) {
             return sum;
@@ -163,13 +175,39 @@ impl<M: GuestMemory> Machine<M> {
         for number in 0..self.mechanisms.len() {
             let this = &mut self.cores[core];
             let counts = &mut this.counters.mechanisms;
-            let walked = self.mechanisms[number].walked(this.space, vaddr, walk, counts);
+            let mechanism = &mut self.mechanisms[number];
+            let walked = mechanism.walked(core, this.space, there, walk, &self.memory, counts);
+            if walked.wrong && self.in_kernel == 0 {
+                self.masked(core, walk, own);
+            }
             sum.attr |= walked.attr;
             sum.extra |= walked.extra;
             sum.read = sum.read.or(walked.read);
             self.perform(core, walked.drop);
         }
         sum
+    }
+
+    /// A walk found a process to share a table that it should not.
+    fn masked(&mut self, core: usize, walk: &Walk, vaddr: u64) {
+        let this = &mut self.cores[core];
+        let violation = Violation {
+            wrong: Wrong::Masked,
+            core,
+            ccid: 0,
+            pid: 0,
+            root: this.context.root,
+            vaddr,
+            held: walk.result.ok(),
+            own: walk.result.ok(),
+        };
+        let counts = &mut this.counters.mechanisms;
+        note_violation(
+            &mut self.mechanisms,
+            &mut self.violations,
+            counts,
+            violation,
+        );
     }
 
     /// The ticks that a walk takes, `after` ticks from now: the walker's, the walk caches' and the

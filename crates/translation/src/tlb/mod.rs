@@ -14,6 +14,8 @@ use mechanism::Way;
 
 /// The bits of a tag that name the context.
 pub const CONTEXT_MASK: u64 = 0xfff;
+/// The owner of an entry whose address space is gone.
+const NOBODY: u16 = u16::MAX;
 /// Slots that are remembered by page, to be tried before a search.
 const GUESSES: usize = 256;
 
@@ -413,6 +415,14 @@ impl Tlb {
             attr: body.attr,
             owner: body.owner,
             extra: body.extra,
+            tag: self.context(slot),
+        }
+    }
+
+    /// An address space's number is given to another: its entries are nobody's.
+    pub fn disown(&mut self, owner: u16) {
+        for body in self.bodies.iter_mut().filter(|body| body.owner == owner) {
+            body.owner = NOBODY;
         }
     }
 }

@@ -14,7 +14,7 @@
 
 use super::TraceError;
 use crate::code::Op;
-use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Privilege, Segment};
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Member, Privilege, Segment};
 
 /// First bytes of the events that are neither access nor a few instructions.
 pub mod tag {
@@ -49,6 +49,8 @@ pub mod tag {
     /// The instruction of the next access, where it is not the next that accesses memory so; the
     /// number of instructions if it is none.
     pub const AT: u8 = 14;
+    /// What BabelFish's kernel says of the process that runs.
+    pub const MEMBER: u8 = 15;
 }
 
 /// The largest number of a block of code.
@@ -227,6 +229,10 @@ pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
         Invalidation::AddressSpace { root } => (3, root, 0),
         Invalidation::AllButGlobal => (4, 0, 0),
         Invalidation::All => (5, 0, 0),
+        Invalidation::SharedPages { ccid, vaddr, order } => {
+            (6, vaddr, u64::from(ccid) << 8 | u64::from(order))
+        }
+        Invalidation::Ccid { ccid } => (7, 0, u64::from(ccid)),
     };
     out.extend([tag::INVALIDATE, code]);
     put(out, first);
@@ -249,6 +255,25 @@ pub fn put_code(out: &mut Vec<u8>, block: u32, code: &[Op]) {
             put(out, set);
         }
     }
+}
+
+/// Appends segments.
+pub fn put_segments(out: &mut Vec<u8>, segments: &[Segment]) {
+    put(out, segments.len() as u64);
+    for part in segments {
+        for value in [part.start, part.end, part.offset] {
+            put(out, value);
+        }
+    }
+}
+
+/// Appends what BabelFish's kernel says of the process that runs.
+pub fn put_member(out: &mut Vec<u8>, member: &Member) {
+    out.push(tag::MEMBER);
+    for value in [member.ccid.into(), member.pid.into(), member.group] {
+        put(out, value);
+    }
+    put_segments(out, &member.segments);
 }
 
 /// Appends a mark.
@@ -417,9 +442,18 @@ impl<'a> Block<'a> {
         ))
     }
 
-    /// The rest of segments.
-    pub fn segments(&mut self) -> Result<(u64, Vec<Segment>), TraceError> {
-        let root = self.number()?;
+    /// The rest of what BabelFish's kernel says of a process.
+    pub fn member(&mut self) -> Result<Member, TraceError> {
+        Ok(Member {
+            ccid: self.small()?,
+            pid: self.small()?,
+            group: self.number()?,
+            segments: self.segments()?,
+        })
+    }
+
+    /// Segments.
+    pub fn segments(&mut self) -> Result<Vec<Segment>, TraceError> {
         let count = self.number()?;
         if count > crate::event::SEGMENTS_MAX as u64 {
             return Err(self.damaged("a process has too many segments"));
@@ -433,20 +467,29 @@ impl<'a> Block<'a> {
                 offset: self.number()?,
             });
         }
-        Ok((root, segments))
+        Ok(segments)
     }
 
     /// The rest of an invalidation.
     pub fn invalidation(&mut self) -> Result<Invalidation, TraceError> {
         let code = self.byte()?;
         let first = self.number()?;
-        let cohort = self.small()?;
+        let second: u32 = self.small()?;
+        let ccid = |bits: u32| u16::try_from(bits).map_err(|_| self.damaged("a CCID is too large"));
         Ok(match code {
             0 => Invalidation::Page { vaddr: first },
             1 => Invalidation::PageAllSpaces { vaddr: first },
             2 => Invalidation::SharedPage {
                 vaddr: first,
-                cohort,
+                cohort: second,
+            },
+            6 => Invalidation::SharedPages {
+                ccid: ccid(second >> 8)?,
+                vaddr: first,
+                order: second as u8,
+            },
+            7 => Invalidation::Ccid {
+                ccid: ccid(second)?,
             },
             3 => Invalidation::AddressSpace { root: first },
             4 => Invalidation::AllButGlobal,

@@ -17,7 +17,17 @@ pub fn write_head(out: &mut impl Write, header: &Header) -> io::Result<()> {
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&(text.len() as u32).to_le_bytes())?;
     out.write_all(text.as_bytes())?;
-    out.write_all(&crc32fast::hash(text.as_bytes()).to_le_bytes())
+    out.write_all(&checksum(VERSION, text.as_bytes()).to_le_bytes())
+}
+
+/// The checksum of a head. The version is under it since a wrong one may be an older one.
+fn checksum(version: u16, text: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(text);
+    if version >= 3 {
+        hasher.update(&version.to_le_bytes());
+    }
+    hasher.finalize()
 }
 
 /// Writes a block that is not empty.
@@ -107,7 +117,7 @@ impl<R: Read> Frames<R> {
         }
         let mut text = vec![0; length as usize];
         self.fill(&mut text, WHAT)?;
-        if self.number(WHAT)? != crc32fast::hash(&text) {
+        if self.number(WHAT)? != checksum(found, &text) {
             return Err(damaged("the checksum of its head is wrong"));
         }
         let text = String::from_utf8(text).map_err(|_| damaged("its head is not text"))?;

@@ -13,7 +13,7 @@
 
 use super::{Reader, TraceError};
 use crate::code::Op;
-use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Member, Segment, Sink};
 use crate::hash::QuickMap;
 use crate::machine::Machine;
 use crate::memory::SparseMemory;
@@ -34,6 +34,7 @@ enum Event {
     Context(Context),
     Invalidate(Invalidation),
     Mark(Mark),
+    Member(Box<Member>),
     Memory(u64, u64),
 }
 
@@ -111,6 +112,7 @@ impl Interleaved<'_> {
                 Event::Context(context) => self.machine.set_context(core, context),
                 Event::Invalidate(what) => self.machine.invalidate(core, what),
                 Event::Mark(mark) => self.machine.mark(core, mark),
+                Event::Member(member) => self.machine.set_member(core, &member),
                 Event::Memory(paddr, value) => self.machine.memory_mut().write_u64(paddr, value),
             }
         }
@@ -167,6 +169,10 @@ impl Sink for Interleaved<'_> {
     fn set_segments(&mut self, root: u64, segments: &[Segment]) {
         self.take_turns();
         self.machine.set_segments(root, segments);
+    }
+
+    fn set_member(&mut self, core: usize, member: &Member) {
+        self.push(core, Event::Member(Box::new(member.clone())));
     }
 
     fn private_copy(&mut self, root: u64, vaddr: u64) {

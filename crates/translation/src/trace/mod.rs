@@ -8,7 +8,8 @@
 //! ```text
 //! 8 bytes   "COHORTTR"
 //! u16       version
-//! u32       length of the head, then that many bytes of TOML (`Header`), then u32 their CRC-32
+//! u32       length of the head, then that many bytes of TOML (`Header`), then u32 the CRC-32 of
+//!           them and, since version 3, of the version
 //! blocks:   u32 length unpacked (never 0), u32 length packed, u32 CRC-32 of the packed bytes,
 //!           the packed bytes (LZ4)
 //! end:      u32 0, u64 number of events, u32 CRC-32 of these eight bytes; nothing follows
@@ -31,10 +32,12 @@ use std::io;
 
 /// The version of the form that is written. All from 1 on are read.
 ///
+/// Version 3 has what BabelFish's kernel says: processes, what is dropped, MaskPages.
+///
 /// Version 2 has blocks of code with the registers of each instruction. In a trace of version 1 the
 /// instructions are only counted, so that in a replay nothing waits for anything's result: its times
 /// are those of a program without dependences, its counts are the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// An error of a trace, or of writing one.
 #[derive(Debug, thiserror::Error)]

@@ -212,9 +212,10 @@ impl<R: Read> Reader<R> {
                         sink.set_identity(root, identity);
                     }
                     tag::SEGMENTS => {
-                        let (root, segments) = block.segments()?;
-                        sink.set_segments(root, &segments);
+                        let root = block.number()?;
+                        sink.set_segments(root, &block.segments()?);
                     }
+                    tag::MEMBER => sink.set_member(core, &block.member()?),
                     tag::PRIVATE_COPY => sink.private_copy(block.number()?, block.number()?),
                     tag::RETIRE => sink.retire(block.number()?),
                     tag::INVALIDATE => sink.invalidate(core, block.invalidation()?),

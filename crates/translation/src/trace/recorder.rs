@@ -4,12 +4,14 @@
 use super::code::{self, Place, State, tag};
 use super::frame::{self, BLOCK};
 use super::{Header, TraceError};
+use crate::abi;
 use crate::code::Op;
-use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Segment, Sink};
+use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Member, Segment, Sink};
 use crate::format::Format;
 use crate::memory::{GuestMemory, SparseMemory};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// Translations of a core that are remembered so as not to walk for each access.
 const KNOWN: usize = 4096;
@@ -25,6 +27,16 @@ struct Known {
     frame: Option<u64>,
     write: bool,
     age: u64,
+    masks: Masks,
+}
+
+/// What a kernel changes without an event: who shares a table, in the entry above the leaf and in a
+/// MaskPage. Physical addresses, 0 for none.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Masks {
+    above: u64,
+    mask: u64,
+    page: u64,
 }
 
 /// A sink that writes what it is told to a trace, with the page-table entries that a replay will
@@ -43,6 +55,8 @@ pub struct Recorder<M, W: Write> {
     at: Vec<u32>,
     contexts: Vec<Context>,
     segments: HashMap<u64, Vec<Segment>>,
+    /// By core.
+    members: Vec<Member>,
     /// By root: where it has tried to write and taken a fault that is being handled.
     wrote: HashMap<u64, u64>,
     known: Vec<Known>,
@@ -77,6 +91,7 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
             at: vec![u32::MAX; header.cores],
             contexts: vec![Context::default(); header.cores],
             segments: HashMap::new(),
+            members: vec![Member::default(); header.cores],
             wrote: HashMap::new(),
             known: vec![Known::default(); header.cores * KNOWN],
             age: 1,
@@ -126,24 +141,69 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
         let walk = self.format.walk(&self.memory, context, vaddr);
         for step in walk.steps() {
             let line = step.paddr & !(LINE - 1);
-            for paddr in (line..line + LINE).step_by(8) {
-                let Some(value) = self.memory.read_u64(paddr) else {
-                    continue;
-                };
-                if self.told.read_u64(paddr) != Some(value) {
-                    self.told.write_u64(paddr, value);
-                    self.raw.push(tag::MEMORY);
-                    code::put(&mut self.raw, (paddr >> 3).wrapping_sub(self.state.word));
-                    code::put(&mut self.raw, value);
-                    self.state.word = paddr >> 3;
-                    self.events += 1;
-                }
+            self.tell_words(line..line + LINE);
+        }
+    }
+
+    /// Writes the words of memory that a replay does not have yet.
+    fn tell_words(&mut self, bytes: Range<u64>) {
+        for paddr in (bytes.start & !7..bytes.end).step_by(8) {
+            let Some(value) = self.memory.read_u64(paddr) else {
+                continue;
+            };
+            if self.told.read_u64(paddr) != Some(value) {
+                self.told.write_u64(paddr, value);
+                self.raw.push(tag::MEMORY);
+                code::put(&mut self.raw, (paddr >> 3).wrapping_sub(self.state.word));
+                code::put(&mut self.raw, value);
+                self.state.word = paddr >> 3;
+                self.events += 1;
             }
         }
     }
 
+    /// Writes the MaskPage that BabelFish reads for an address of the process that a core runs.
+    fn tell_masks(&mut self, core: usize, vaddr: u64) -> Masks {
+        let member = &self.members[core];
+        if member.ccid == 0 {
+            return Masks::default();
+        }
+        let (group, there) = (member.group, member.group_address(vaddr));
+        let walk = self.format.walk(&self.memory, &self.contexts[core], vaddr);
+        let above = walk.above_leaf().map_or(0, |step| step.paddr);
+        let Some(page) = abi::mask_page(&self.memory, group, there) else {
+            return Masks {
+                above,
+                ..Masks::default()
+            };
+        };
+        let mask = abi::mask_at(page, there);
+        self.tell_words(abi::directory(&self.memory, group));
+        self.tell_words(mask..mask + 4);
+        self.tell_words(abi::pid_list(page));
+        Masks { above, mask, page }
+    }
+
+    /// Whether a replay still has these as they are.
+    fn has(&self, masks: Masks) -> bool {
+        let same = |paddr: u64| self.memory.read_u64(paddr) == self.told.read_u64(paddr);
+        (masks.above == 0 || same(masks.above))
+            && (masks.page == 0
+                || same(masks.mask & !7) && abi::pid_list(masks.page).step_by(8).all(same))
+    }
+
+    /// The same for an address of the process that a core runs.
+    fn tell(&mut self, core: usize, vaddr: u64) -> Masks {
+        let context = self.contexts[core];
+        self.tell_process(&context, vaddr);
+        match context.paging {
+            true => self.tell_masks(core, vaddr),
+            false => Masks::default(),
+        }
+    }
+
     /// The same for an address of a process, in its own layout and in its cohort's.
-    fn tell(&mut self, context: &Context, vaddr: u64) {
+    fn tell_process(&mut self, context: &Context, vaddr: u64) {
         if !context.paging {
             return;
         }
@@ -162,16 +222,19 @@ impl<M: GuestMemory, W: Write> Recorder<M, W> {
     fn tell_access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>) {
         let context = self.contexts[core];
         let page = vaddr >> 12;
-        let known = Known {
+        let mut known = Known {
             root: context.root,
             page,
             frame: paddr.map(|paddr| paddr >> 12),
             write: kind == AccessKind::Write,
             age: self.age,
+            masks: Masks::default(),
         };
         let slot = core * KNOWN + (page * 2 + u64::from(known.write)) as usize % KNOWN;
-        if self.known[slot] != known {
-            self.tell(&context, vaddr);
+        let last = self.known[slot];
+        known.masks = last.masks;
+        if last != known || !self.has(last.masks) {
+            known.masks = self.tell(core, vaddr);
             self.known[slot] = known;
         }
     }
@@ -268,7 +331,7 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
         if kind == AccessKind::Write {
             self.wrote.insert(context.root, vaddr);
         }
-        self.tell(&context, vaddr);
+        self.tell(core, vaddr);
         self.begin(core);
         self.raw.push(tag::FAULT);
         code::put(&mut self.raw, kind as u64);
@@ -279,7 +342,7 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
         // A machine looks at what the store will find.
         let context = self.contexts[core];
         if let Some(vaddr) = self.wrote.remove(&context.root) {
-            self.tell(&context, vaddr);
+            self.tell(core, vaddr);
         }
         self.begin(core);
         self.raw.push(tag::FAULT_DONE);
@@ -305,13 +368,14 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
         self.begin(self.core);
         self.raw.push(tag::SEGMENTS);
         code::put(&mut self.raw, root);
-        code::put(&mut self.raw, segments.len() as u64);
-        for value in segments
-            .iter()
-            .flat_map(|part| [part.start, part.end, part.offset])
-        {
-            code::put(&mut self.raw, value);
-        }
+        code::put_segments(&mut self.raw, segments);
+    }
+
+    fn set_member(&mut self, core: usize, member: &Member) {
+        self.forget();
+        self.members[core] = member.clone();
+        self.begin(core);
+        code::put_member(&mut self.raw, member);
     }
 
     fn private_copy(&mut self, root: u64, vaddr: u64) {
@@ -320,7 +384,7 @@ impl<M: GuestMemory, W: Write> Sink for Recorder<M, W> {
             root,
             ..self.contexts[self.core]
         };
-        self.tell(&context, vaddr);
+        self.tell_process(&context, vaddr);
         self.begin(self.core);
         self.raw.push(tag::PRIVATE_COPY);
         code::put(&mut self.raw, root);

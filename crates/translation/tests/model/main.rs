@@ -5,6 +5,7 @@ mod babelfish;
 mod closed_forms;
 mod descriptions;
 mod domains;
+mod exact;
 mod figure7;
 mod figure8;
 mod naive;

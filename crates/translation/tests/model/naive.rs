@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use translation::Fault;
 use translation::{
-    AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Model, Op,
-    Segment, Sink,
+    AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Member,
+    Model, Op, Segment, Sink,
 };
 
 /// One array: level, side, page sizes as powers of two, entries, ways, which way goes.
@@ -669,6 +669,8 @@ impl Sink for Naive {
         self.drop_brought(space);
     }
 
+    fn set_member(&mut self, _: usize, _: &Member) {}
+
     fn private_copy(&mut self, root: u64, vaddr: u64) {
         let space = self.space(root);
         let cohort = self.spaces[space].1;
@@ -739,6 +741,7 @@ impl Sink for Naive {
             }
             Invalidation::AllButGlobal => self.drop(core, |entry| !entry.global),
             Invalidation::All => self.drop(core, |_| true),
+            Invalidation::SharedPages { .. } | Invalidation::Ccid { .. } => {}
         }
     }
 
@@ -786,6 +789,10 @@ impl Sink for Both {
     fn set_segments(&mut self, root: u64, segments: &[Segment]) {
         self.machine.set_segments(root, segments);
         self.naive.set_segments(root, segments);
+    }
+    fn set_member(&mut self, core: usize, member: &Member) {
+        self.machine.set_member(core, member);
+        self.naive.set_member(core, member);
     }
     fn private_copy(&mut self, root: u64, vaddr: u64) {
         self.machine.private_copy(root, vaddr);

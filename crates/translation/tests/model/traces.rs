@@ -7,11 +7,11 @@ use translation::trace::{
     Header, Reader, Recorder, TraceError, VERSION, replay, replay_interleaved,
 };
 use translation::{
-    AccessKind, Invalidation, Machine, Mark, Model, Op, Segment, Sink, SparseMemory,
+    AccessKind, Invalidation, Machine, Mark, Member, Model, Op, Segment, Sink, SparseMemory,
 };
 
 /// Two sinks at once.
-struct Both<'a, A, B>(&'a mut A, &'a mut B);
+pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
 
 macro_rules! both {
     ($($name:ident($($arg:ident: $kind:ty),*);)*) => {
@@ -35,6 +35,7 @@ both! {
     set_context(core: usize, context: translation::Context);
     set_identity(root: u64, identity: translation::Identity);
     set_segments(root: u64, segments: &[Segment]);
+    set_member(core: usize, member: &Member);
     private_copy(root: u64, vaddr: u64);
     retire(root: u64);
     invalidate(core: usize, what: Invalidation);
@@ -210,6 +211,7 @@ calls! {
     set_context(usize, translation::Context);
     set_identity(u64, translation::Identity);
     set_segments(u64, &[Segment]);
+    set_member(usize, &Member);
     private_copy(u64, u64);
     retire(u64);
     invalidate(usize, Invalidation);
@@ -269,7 +271,7 @@ fn a_foreign_file_and_another_version_are_named() {
     newer[8] = VERSION as u8 + 1;
     let error = play(&newer).unwrap_err().to_string();
     assert!(
-        error.contains("version 3") && error.contains("record it anew"),
+        error.contains("version 4") && error.contains("record it anew"),
         "{error}"
     );
 }
@@ -427,6 +429,9 @@ fn a_trace_carries_the_registers_and_one_without_them_is_still_read() {
     // costs nothing.
     assert!(size < old.len() + 3_000, "{size} {}", old.len());
     old[8] = 1;
+    let end = 14 + u32::from_le_bytes(old[10..14].try_into().unwrap()) as usize;
+    let checksum = crc32fast::hash(&old[14..end]);
+    old[end..end + 4].copy_from_slice(&checksum.to_le_bytes());
     let old = replayed(&old);
     assert_eq!((old.reads, old.tlb), (chained.reads, chained.tlb));
     assert_eq!(old.dependence_stall, 0);

@@ -10,7 +10,8 @@
 //! `pid_list`; a process's place in the list is its bit. Where the paper's kernel shares tables one
 //! level higher (2 MB pages) the same holds one level higher.
 //!
-//! No kernel writes MaskPages yet, so the model keeps them in its owner's place:
+//! With `source = "kernel"` the guest's kernel keeps all that, and says so: `babelfish/exact.rs`.
+//! With `source = "inferred"` the model keeps MaskPages in the kernel's place:
 //!
 //! - The CCID is the cohort of the address space ([`crate::Sink::set_identity`]). Without a cohort
 //!   every entry is owned.
@@ -24,15 +25,20 @@
 //! - The MaskPages have addresses of their own above all of the guest's memory, so that reading
 //!   them goes through the caches.
 
+mod exact;
+
 use super::{
     After, Counts as AllCounts, Drop, Event, Figure, Looked, Lookup, Match, Mechanism, Setup,
     Sharing, Terms, Walked, Way,
 };
+use crate::abi::PIDS;
 use crate::entry::{Entry, SIZES_MAX, attr, size_class};
 use crate::event::{AccessKind, Fault, Segment};
 use crate::format::{Test, Walk};
 use crate::hash::QuickMap;
+use crate::memory::GuestMemory;
 use crate::tally::counters;
+use exact::Exact;
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -57,10 +63,24 @@ pub enum Aslr {
     Hw,
 }
 
+/// Where the model has from what is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// It infers that from what the guest does, and keeps MaskPages itself.
+    #[default]
+    Inferred,
+    /// The kernel says so by marks, in its tables and in MaskPages of its own: see `exact.rs`.
+    Kernel,
+}
+
 /// `[babelfish]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
+    /// Inferred if left out.
+    #[serde(default)]
+    pub source: Source,
     /// Which of the two.
     pub aslr: Aslr,
     /// ASLR-HW: cycles of the transformation on each L1 TLB miss.
@@ -85,6 +105,12 @@ impl super::Part for Part {
             "babelfish needs two levels of TLB, as the paper has"
         } else if self.owned.is_empty() {
             "babelfish.owned must name at least one test of bits"
+        } else if self.source == Source::Inferred {
+            return Ok(());
+        } else if self.pc_bits as usize != PIDS {
+            "babelfish.pc_bits must be 32 with source = \"kernel\", whose MaskPages have so many"
+        } else if self.or_pc.is_none() {
+            "babelfish.or_pc must name a test of bits with source = \"kernel\", which sets ORPC"
         } else {
             return Ok(());
         };
@@ -102,6 +128,9 @@ impl super::Part for Part {
         let mut above = [None; SIZES_MAX];
         for (above, &size) in above.iter_mut().zip(machine.format.sizes()) {
             *above = machine.format.above_shift(size);
+        }
+        if self.source == Source::Kernel {
+            return Some(Box::new(Exact::new(self, machine)));
         }
         Some(Box::new(BabelFish {
             hw: self.aslr == Aslr::Hw,
@@ -133,7 +162,19 @@ counters! {
         pids_listed: u64,
         /// MaskPages that ran out of places: the group went back to own translations.
         overflows: u64,
+        /// Walks that found a translation to be shared, as the kernel says. Inferred ones are not
+        /// counted.
+        #[serde(skip_serializing_if = "is_zero")]
+        shared_fills: u64,
+        /// Times that a process met a shared entry which the kernel should have kept from it.
+        #[serde(skip_serializing_if = "is_zero")]
+        violations: u64,
     }
+}
+
+/// A report has no counters of what a model without the kernel's word cannot count.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counts {
@@ -146,6 +187,8 @@ impl Counts {
             ("babelfish-owned-refusals", self.owned_refusals, "entries"),
             ("babelfish-pids-listed", self.pids_listed, "places"),
             ("babelfish-overflows", self.overflows, "pages"),
+            ("babelfish-shared-fills", self.shared_fills, "entries"),
+            ("babelfish-violations", self.violations, "entries"),
         ]
     }
 }
@@ -228,10 +271,11 @@ impl Mechanism for BabelFish {
         level > 0 || !self.hw
     }
 
-    fn sharing(&self, level: usize, space: u16) -> Option<Sharing> {
+    fn sharing(&self, _: usize, level: usize, space: u16) -> Option<Sharing> {
         self.judges(level).then(|| Sharing {
             tag: self.ccid(space),
             owned: OWNED,
+            apart: false,
         })
     }
 
@@ -241,7 +285,14 @@ impl Mechanism for BabelFish {
     }
 
     /// Figure 8, from step 2 on, for one way whose VPN and CCID match.
-    fn judge(&mut self, of: &Lookup, way: &Way, terms: &mut Terms, counts: &mut AllCounts) -> Match {
+    fn judge(
+        &mut self,
+        of: &Lookup,
+        way: &Way,
+        terms: &mut Terms,
+        _: &dyn GuestMemory,
+        counts: &mut AllCounts,
+    ) -> Match {
         if of.walked || !self.judges(of.level) || way.attr & attr::GLOBAL != 0 {
             return Match::Yes;
         }
@@ -291,7 +342,7 @@ impl Mechanism for BabelFish {
 
     /// ASLR-HW: "determines which segment is being accessed, and then adds the corresponding entry
     /// in diff_i_offset[]" (ISCA'20 section IV-D).
-    fn relocate(&self, space: u16, vaddr: u64) -> Option<(u64, u64)> {
+    fn relocate(&self, _: usize, space: u16, vaddr: u64) -> Option<(u64, u64)> {
         if !self.hw {
             return None;
         }
@@ -303,7 +354,15 @@ impl Mechanism for BabelFish {
     }
 
     /// The O and ORPC bits of the entry above the leaf, and what follows from them.
-    fn walked(&mut self, space: u16, vaddr: u64, walk: &Walk, counts: &mut AllCounts) -> Walked {
+    fn walked(
+        &mut self,
+        _: usize,
+        space: u16,
+        vaddr: u64,
+        walk: &Walk,
+        _: &dyn GuestMemory,
+        counts: &mut AllCounts,
+    ) -> Walked {
         let mut walked = Walked {
             attr: OWNED,
             ..Walked::default()
@@ -402,6 +461,7 @@ impl Mechanism for BabelFish {
                 let ccid = self.masks.ccid_of(cohort)?;
                 Some(self.drop(false, ccid, vaddr, None))
             }
+            Event::Runs(..) | Event::Shared(..) => None,
         }
     }
 }

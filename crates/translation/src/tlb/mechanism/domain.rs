@@ -9,6 +9,7 @@ use super::{After, Counts as AllCounts, Drop, Figure, Looked, Lookup, Match, Mec
 use super::{Terms, Way};
 use crate::entry::attr;
 use crate::event::Fault;
+use crate::memory::GuestMemory;
 use crate::tally::counters;
 use serde::Deserialize;
 
@@ -87,7 +88,14 @@ impl Mechanism for Domains {
         true
     }
 
-    fn judge(&mut self, of: &Lookup, way: &Way, terms: &mut Terms, _: &mut AllCounts) -> Match {
+    fn judge(
+        &mut self,
+        of: &Lookup,
+        way: &Way,
+        terms: &mut Terms,
+        _: &dyn GuestMemory,
+        _: &mut AllCounts,
+    ) -> Match {
         const CLIENT: u32 = 1;
         const MANAGER: u32 = 3;
         match access(of.dacr, way.attr) {

@@ -8,8 +8,9 @@
 //! A machine asks its mechanisms in the order of the list. All times are in ticks.
 
 use crate::entry::Entry;
-use crate::event::{AccessKind, Fault, Identity, Segment};
+use crate::event::{AccessKind, Fault, Identity, Member, Segment};
 use crate::format::{Format, Step, Walk};
+use crate::memory::GuestMemory;
 use crate::replacement::Policy;
 use crate::tally::Tally;
 use crate::tlb::{Array, Tlb};
@@ -150,6 +151,8 @@ pub struct Lookup {
     pub kind: AccessKind,
     /// The address, in the layout of this level.
     pub vaddr: u64,
+    /// The address as the process has it.
+    pub own: u64,
     /// The core's domain access control register.
     pub dacr: u32,
     /// Whether the access succeeded in the guest.
@@ -167,6 +170,8 @@ pub struct Way {
     pub owner: u16,
     /// What a mechanism keeps in it.
     pub extra: u32,
+    /// The tag that it is held under.
+    pub tag: u16,
 }
 
 /// What a mechanism says of a way.
@@ -190,6 +195,8 @@ pub struct Terms {
     /// Whether an entry that contradicts the guest's own translation is another process's: it is
     /// passed over, where otherwise it is stale and dropped.
     pub others: bool,
+    /// Whether the kernel promises that it says what the process's own tables say.
+    pub promised: bool,
 }
 
 impl Default for Terms {
@@ -198,6 +205,7 @@ impl Default for Terms {
             checked: true,
             refusal: Fault::Protection,
             others: false,
+            promised: false,
         }
     }
 }
@@ -235,6 +243,8 @@ pub struct Walked {
     pub read: Option<u64>,
     /// Entries to drop before the walk goes on.
     pub drop: Option<Drop>,
+    /// What the kernel promises of such an entry is not so.
+    pub wrong: bool,
 }
 
 /// How a level holds the entries of an address space that it shares with others.
@@ -244,6 +254,8 @@ pub struct Sharing {
     pub tag: u16,
     /// An entry with this attribute bit is its owner's alone.
     pub owned: u16,
+    /// Whether owned entries keep the address space's tag. 0 is then no tag of shared ones.
+    pub apart: bool,
 }
 
 /// TLB entries to drop.
@@ -297,6 +309,11 @@ pub enum Event<'a> {
     Wrote(u16, u64, &'a Walk),
     /// A core drops a page's entries that a cohort shares: address and cohort.
     SharedPage(u64, u32),
+    /// A core runs this process from now on.
+    Runs(usize, &'a Member),
+    /// A core drops entries that processes of a CCID share: of two to that power bytes from an
+    /// address on.
+    Shared(u16, u64, u32),
 }
 
 /// A mechanism of a machine, the state of all its cores included.
@@ -306,7 +323,19 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
     fn judges(&self, level: usize) -> bool;
 
     /// Whether and how a level shares the entries of an address space with others.
-    fn sharing(&self, _level: usize, _space: u16) -> Option<Sharing> {
+    fn sharing(&self, _core: usize, _level: usize, _space: u16) -> Option<Sharing> {
+        None
+    }
+
+    /// Whether the kernel says who shares what: the source's [`crate::Sink::set_member`] and what
+    /// comes with it count, and page tables are in the layout of their process, not of its cohort.
+    fn exact(&self) -> bool {
+        false
+    }
+
+    /// What the kernel promises was found not to be so, on a core. Returns the CCID and the number
+    /// of the process that runs there.
+    fn violated(&mut self, _core: usize, _: &mut Counts) -> Option<(u16, u32)> {
         None
     }
 
@@ -316,7 +345,14 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
     }
 
     /// Decides about a way whose tag matches, or a page that a walk found.
-    fn judge(&mut self, _: &Lookup, _: &Way, _: &mut Terms, _: &mut Counts) -> Match {
+    fn judge(
+        &mut self,
+        _: &Lookup,
+        _: &Way,
+        _: &mut Terms,
+        _: &dyn GuestMemory,
+        _: &mut Counts,
+    ) -> Match {
         Match::Yes
     }
 
@@ -324,12 +360,21 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
     fn looked(&mut self, _: &Lookup, _: Looked, _: &mut After, _: &mut Counts) {}
 
     /// The address by which everything behind L1 knows a page, and the ticks that finding it takes.
-    fn relocate(&self, _space: u16, _vaddr: u64) -> Option<(u64, u64)> {
+    fn relocate(&self, _core: usize, _space: u16, _vaddr: u64) -> Option<(u64, u64)> {
         None
     }
 
-    /// A walk for a page that is not global has ended.
-    fn walked(&mut self, _space: u16, _vaddr: u64, _: &Walk, _: &mut Counts) -> Walked {
+    /// A walk for a page that is not global has ended. The address is in the layout of what is
+    /// behind L1.
+    fn walked(
+        &mut self,
+        _core: usize,
+        _space: u16,
+        _vaddr: u64,
+        _: &Walk,
+        _: &dyn GuestMemory,
+        _: &mut Counts,
+    ) -> Walked {
         Walked::default()
     }
 
