@@ -4,6 +4,7 @@
 use crate::arch::op::Mmu;
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
+use translation::Member;
 
 #[derive(Debug, Default)]
 pub struct Core {
@@ -14,6 +15,8 @@ pub struct Core {
     pub ask: bool,
     /// Stack pointers at the entry of the page faults being handled, the innermost last.
     pub faults: Vec<u64>,
+    /// What runs, as BabelFish's kernel says.
+    pub member: Member,
 }
 
 /// All cores, and the names of the address spaces they run.

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use translation::counters::Counters;
+use translation::mechanism::babelfish::Source;
 use translation::metrics::{Metric, of_census};
 use translation::trace::{Header, Recorder};
 use translation::{
@@ -120,6 +121,22 @@ impl Engine {
     /// Whether it wants to know what instructions read and write.
     pub fn follows_registers(&self) -> bool {
         self.model.is_some() || self.record.is_some()
+    }
+
+    /// Whether it wants to know what a BabelFish kernel does: its model heeds the kernel's marks, or a
+    /// trace may be replayed under one that does.
+    pub fn heeds_the_kernel(&self) -> bool {
+        let fish = self
+            .model
+            .as_ref()
+            .and_then(|model| model.mechanisms.babelfish.as_ref());
+        self.record.is_some() || fish.is_some_and(|fish| fish.source == Source::Kernel)
+    }
+
+    /// Sentences for the first violations of what BabelFish's kernel promises.
+    pub fn violations(&self) -> Vec<String> {
+        let found = self.machine(0).map_or(&[][..], Machine::violations);
+        found.iter().map(ToString::to_string).collect()
     }
 
     /// The labels of the model's other readings.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Marks: no-operation instructions by which a program in the guest reports where it is.
-//! `guest/workloads/lib/mark.h` has the guest's side.
+//! `guest/workloads/lib/mark.h` has the guest's side. Those for BabelFish's TLBs come from the kernel
+//! alone: its `include/uapi/linux/cohort_babelfish.h` has them.
 //!
 //! Each architecture has its own encoding of a mark's code and a register for its argument.
 
@@ -20,6 +21,13 @@ pub enum Mark {
     Step,
     /// The current process belongs to the cohort that the argument names.
     Cohort,
+    /// From the kernel: what this core runs, as the physical address of a `struct cohort_bf_space`, 0
+    /// for nothing that shares.
+    Space,
+    /// From the kernel: this core drops shared entries of the argument's pages.
+    SharedPages,
+    /// From the kernel: this core drops all shared entries of the CCID.
+    Ccid,
 }
 
 const MARKS: &[(u16, Mark)] = &[
@@ -30,6 +38,9 @@ const MARKS: &[(u16, Mark)] = &[
     (5, Mark::Cohort),
     (6, Mark::Warm),
     (7, Mark::Step),
+    (8, Mark::Space),
+    (9, Mark::SharedPages),
+    (10, Mark::Ccid),
 ];
 
 /// Codes below this are marks.
@@ -38,6 +49,11 @@ pub const CODES: u32 = 16;
 impl Mark {
     pub fn from_code(code: u16) -> Option<Self> {
         MARKS.iter().find(|mark| mark.0 == code).map(|mark| mark.1)
+    }
+
+    /// True if a program may not use it: it counts only in the kernel's half of the addresses.
+    pub fn is_of_the_kernel(self) -> bool {
+        matches!(self, Mark::Space | Mark::SharedPages | Mark::Ccid)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::profile::Profiler;
 use crate::ram::Ram;
 use crate::regions::Regions;
 use anyhow::{Context as _, Result};
-use translation::{AccessKind, Op as Instruction, Privilege, Sink};
+use translation::{AccessKind, Member, Op as Instruction, Privilege, Sink};
 
 /// What the auditor may read, without borrowing the auditor.
 macro_rules! now {
@@ -57,6 +57,8 @@ pub struct Session {
     census: u64,
     output: Output,
     active: bool,
+    /// The kernel is one of BabelFish's: it has said what a core runs.
+    members: bool,
 }
 
 impl Session {
@@ -74,6 +76,7 @@ impl Session {
         };
         Ok(Session {
             active: args.whole,
+            members: false,
             output: Output::new(args.model.as_deref(), vcpus),
             arch,
             cpu: None,
@@ -400,6 +403,9 @@ impl Session {
             // An inactive run does not identify processes.
             core.ask = true;
             self.engine.set_context(number, core.mmu.context);
+            if core.member != Member::default() {
+                self.engine.set_member(number, &core.member);
+            }
             self.audit_context(number);
         }
     }
@@ -408,6 +414,9 @@ impl Session {
     pub fn finish(&mut self) -> Result<()> {
         self.output.report = self.engine.report();
         self.output.readings = self.engine.labels();
+        for violation in self.engine.violations() {
+            eprintln!("cohort-qemu: not this process's own: {violation}");
+        }
         let model = self.engine.checked();
         self.engine.finish()?;
         if let Some(profiler) = &mut self.profiler {

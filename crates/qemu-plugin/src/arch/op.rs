@@ -121,6 +121,8 @@ pub enum Op {
     Invalidate { scope: Scope, reach: Reach },
     /// Returns from an exception.
     Return,
+    /// Halts until an interrupt.
+    Halt,
     /// A mark of `mark.h`, by its code.
     Mark(u16),
 }

@@ -157,6 +157,7 @@ fn decode(bytes: &[u8]) -> Option<Op> {
     }
     match rest {
         [0xcf] => Some(Op::Return),
+        [0xf4] => Some(Op::Halt),
         [0x0f, 0x1f, 0x80, code @ ..] if prefixes == 0 && rex == 0 => {
             let code = u32::from_le_bytes(code.try_into().ok()?);
             from_x86(code).map(Op::Mark)
@@ -311,6 +312,7 @@ mod tests {
     #[test]
     fn returns_are_found_and_ordinary_instructions_are_not() {
         assert_eq!(decode(&[0x48, 0xcf]), Some(Op::Return));
+        assert_eq!(decode(&[0xf4]), Some(Op::Halt));
         for bytes in [
             &[0x90][..],
             &[0xc3],

@@ -7,7 +7,7 @@ use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
 use crate::block::{Event, Site};
 use crate::mark::Mark;
 use translation::audit::Drop;
-use translation::{Invalidation, Sink};
+use translation::{Invalidation, Member, Privilege, Sink, abi};
 
 impl Session {
     /// Called before QEMU executes a watched instruction.
@@ -16,6 +16,7 @@ impl Session {
         match site.what {
             Event::PageFault(entry) => self.page_fault(vcpu, entry),
             Event::Op(Op::Return) => self.exception_return(vcpu),
+            Event::Op(Op::Halt) => self.halt(vcpu),
             Event::Op(Op::Write { to, from }) => {
                 let value = self.general(from);
                 self.write(vcpu, to, value);
@@ -25,7 +26,10 @@ impl Session {
             }
             Event::Op(Op::Mark(code)) => {
                 let argument = self.general(self.arch.mark_argument);
+                let kernel = site.next > self.arch.kernel;
                 match Mark::from_code(code) {
+                    // A program may execute anything: it is not obeyed.
+                    Some(mark) if mark.is_of_the_kernel() && !kernel => {}
                     Some(mark) => self.mark(vcpu, mark, argument),
                     None => self.output.unknown_marks += 1,
                 }
@@ -166,6 +170,30 @@ impl Session {
         }
     }
 
+    /// The core waits for an interrupt: until then it does nothing in the kernel. The next block of
+    /// the kernel's code ends that.
+    fn halt(&mut self, vcpu: usize) {
+        if self.active && self.members && self.engine.heeds_the_kernel() {
+            self.cores[vcpu].mmu.context.privilege = Privilege::Unknown;
+            self.send_context(vcpu);
+        }
+    }
+
+    /// The kernel says what the core runs: its `struct cohort_bf_space` is read now, as the hardware
+    /// would. One of another format is a mark with an unknown meaning.
+    fn runs(&mut self, vcpu: usize, paddr: u64) {
+        let member = match (paddr, &self.ram) {
+            (0, _) => Some(Member::default()),
+            (_, Some(ram)) => abi::member(ram, paddr),
+            (_, None) => None,
+        };
+        self.output.unknown_marks += u64::from(member.is_none());
+        let member = member.unwrap_or_default();
+        self.members = true;
+        self.cores[vcpu].member = member.clone();
+        self.send(|engine| engine.set_member(vcpu, &member));
+    }
+
     fn mark(&mut self, vcpu: usize, mark: Mark, argument: u64) {
         use translation::Mark as Told;
         if let Some(profiler) = &mut self.profiler {
@@ -205,6 +233,19 @@ impl Session {
                 let root = self.cores[vcpu].mmu.context.root;
                 let identity = self.processes.join(root, argument as u32);
                 self.send(|engine| engine.set_identity(root, identity));
+            }
+            Mark::Space => self.runs(vcpu, argument),
+            Mark::SharedPages => {
+                let what = Invalidation::SharedPages {
+                    ccid: (argument >> 52) as u16,
+                    vaddr: argument & 0x000f_ffff_ffff_f000,
+                    order: (argument & 0xfff).min(64) as u8,
+                };
+                self.send(|engine| engine.invalidate(vcpu, what));
+            }
+            Mark::Ccid => {
+                let ccid = argument as u16;
+                self.send(|engine| engine.invalidate(vcpu, Invalidation::Ccid { ccid }));
             }
         }
     }

@@ -6,11 +6,12 @@ use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
 use crate::arch::{FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::block::Site;
 use crate::ram::Layout;
+use crate::regions::Counting;
 use std::cell::Cell;
 use std::rc::Rc;
-use translation::Context;
 use translation::audit::Drop;
 use translation::format::Format;
+use translation::{Context, Member, abi};
 
 static ROOT: SystemRegister = SystemRegister {
     name: "root",
@@ -85,6 +86,7 @@ const DESCRIPTION: Arch = Arch {
         }),
         [3] => Some(Op::Return),
         [4, code] => Some(Op::Mark(code.into())),
+        [5] => Some(Op::Halt),
         _ => None,
     },
     registers: |block| vec![Instruction::default(); block.len()],
@@ -348,4 +350,93 @@ fn an_audit_is_refused_where_the_architecture_has_no_rules_for_it() {
         panic!("it was taken");
     };
     assert!(error.to_string().contains("made-up guests"), "{error}");
+}
+
+/// Words from 0x1000 on that [`tables`] leaves free: BabelFish's two processes of CCID 9, whose tables
+/// at 0x1000 and 0x6000 lead to the same last one.
+fn babelfish() -> Vec<u64> {
+    let mut words = tables();
+    let head = u64::from(abi::VERSION) << 32 | u64::from(abi::SPACE_MAGIC);
+    for (number, at) in [0x200, 0x300].into_iter().enumerate() {
+        let ids = (number as u64 + 1) << 32 | 9;
+        words[at / 8..at / 8 + 3].copy_from_slice(&[head, ids, 0]);
+    }
+    words[0x6000 / 8] = words[0x1000 / 8];
+    // Bit 10 of the entry above the leaf: the table is shared.
+    words[0x3000 / 8] |= 1 << 10;
+    words
+}
+
+#[test]
+fn marks_of_the_kernel_are_obeyed_and_those_of_programs_are_not() {
+    let words = babelfish();
+    let ram = Ram::over(&words, MADE_UP.layout);
+    let (_, registers) = session();
+    let args = Args {
+        model: Some("babelfish-kernel".into()),
+        ..Args::default()
+    };
+    let mut session = Session::new(args, &AUDITED, 2).unwrap();
+    session.cpu = Some(Box::new(registers.clone()));
+    session.ram = Some(ram);
+    session.engine.start(ram).unwrap();
+    let mark = |session: &mut Session, at: u64, code: u8, argument: u64| {
+        registers.general[1].set(argument);
+        execute(session, at, &[4, code]);
+    };
+    let run = |session: &mut Session, root: u64, space: u64| {
+        registers.general[0].set(root);
+        execute(session, CODE, &[1, 0]);
+        mark(session, CODE, 8, space);
+        run_user(session);
+    };
+    let fish = |session: &Session| {
+        let total = session.engine.report().unwrap().total;
+        (total.walks, total.mechanisms.babelfish.shared_fills)
+    };
+    // GIVEN a mark before the run is active THEN it is not lost.
+    mark(&mut session, CODE, 8, 0x200);
+    assert_eq!(session.cores[0].member.pid, 1);
+    execute(&mut session, CODE, &[4, 6]);
+    run(&mut session, 0x1000, 0x200);
+    assert_eq!(fish(&session), (1, 1));
+    // WHEN the other process runs THEN it uses what the first one's walk has found.
+    run(&mut session, 0x6000, 0x300);
+    assert_eq!(fish(&session), (1, 1));
+    // WHEN the kernel has entries dropped THEN they are, and not when a program tries.
+    let user = 0x3000;
+    for (at, code, argument, left) in [
+        (user, 9, 9 << 52 | 0x5000, 1.0),
+        (user, 10, 9, 1.0),
+        (CODE, 9, 8 << 52 | 0x5000, 1.0),
+        (CODE, 9, 9 << 52 | 0x6000, 1.0),
+        (CODE, 9, 9 << 52 | 0x5000, 0.0),
+        (CODE, 9, 9 << 52 | 0x4000 | 1, 0.0),
+        (CODE, 10, 10, 1.0),
+        (CODE, 10, 9, 0.0),
+    ] {
+        registers.general[1].set(0x5000);
+        execute(&mut session, CODE, &[2, 1]);
+        run(&mut session, 0x1000, 0x200);
+        mark(&mut session, at, code, argument);
+        let census = session.engine.census();
+        let entries = census.iter().find(|metric| metric.name == "tlb-entries");
+        assert_eq!(entries.unwrap().value, left, "mark {code}, {argument:#x}");
+    }
+    // A program that says what runs is not heard either.
+    mark(&mut session, user, 8, 0x300);
+    assert_eq!(session.cores[0].member.pid, 1);
+    // WHEN a core halts THEN it is not at work in the kernel, until it wakes.
+    run_kernel(&mut session);
+    let privilege = |session: &Session| session.cores[0].mmu.context.privilege;
+    assert_eq!(privilege(&session), Privilege::Kernel);
+    execute(&mut session, CODE, &[5]);
+    assert_eq!(privilege(&session), Privilege::Unknown);
+    run_kernel(&mut session);
+    assert_eq!(privilege(&session), Privilege::Kernel);
+    // What is not a process of this format is an unknown mark, and shares nothing.
+    assert_eq!(session.output.unknown_marks, 0);
+    mark(&mut session, CODE, 8, 0x400);
+    assert_eq!(session.output.unknown_marks, 1);
+    assert_eq!(session.cores[0].member, Member::default());
 }
