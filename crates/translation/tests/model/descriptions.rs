@@ -191,6 +191,46 @@ fn the_variants_differ_only_where_they_say() {
 }
 
 #[test]
+fn the_kernels_word_is_taken_by_a_model_that_says_what_it_needs() {
+    use translation::mechanism::babelfish::Source;
+    let inferred = Model::builtin("babelfish-isca20").unwrap();
+    let kernel = Model::builtin("babelfish-kernel").unwrap();
+    assert_eq!(
+        (&kernel.tlb, &kernel.cache),
+        (&inferred.tlb, &inferred.cache)
+    );
+    let [inferred, kernel] = [inferred, kernel].map(|model| model.mechanisms.babelfish.unwrap());
+    assert_eq!(inferred.source, Source::Inferred);
+    assert_eq!(kernel.source, Source::Kernel);
+    assert_eq!(kernel.long_cycles, inferred.long_cycles);
+    for (base, change, says) in [
+        (
+            "babelfish-isca20",
+            "source = \"kernel\"",
+            "babelfish.or_pc must name",
+        ),
+        (
+            "babelfish-kernel",
+            "pc_bits = 16",
+            "babelfish.pc_bits must be 32",
+        ),
+        (
+            "babelfish-kernel",
+            "source = \"guessed\"",
+            "babelfish.source",
+        ),
+        ("babelfish-kernel", "owned = [\"64=0\"]", "babelfish.owned"),
+    ] {
+        let text = format!(
+            "name = \"a\"\nabout = \"\"\nbase = \"{base}\"\nsources = \"a test\"\n\
+             [babelfish]\n{change}\n"
+        );
+        let error = Model::parse("a", &text).unwrap_err().to_string();
+        assert!(error.contains(says), "{change}: {error}");
+    }
+}
+
+#[test]
 fn the_older_platforms_are_their_papers() {
     let a9 = Model::builtin("cortex-a9").unwrap();
     assert_eq!(a9.core.clock_mhz, 1200);
