@@ -163,8 +163,9 @@ static void check_format(pid_t pid)
 		size_t len = i < ARRAY_SIZE(keys) ? strlen(keys[i]) : 0;
 		char *value, *end;
 
-		/* groups are an option of their own: see join_group.c */
-		if (!strncmp(line, "Group", 5) || !strncmp(line, "OpenTables:", 11)) {
+		/* options of their own have these: see join_group.c and babelfish.c */
+		if (!strncmp(line, "Group", 5) || !strncmp(line, "OpenTables:", 11) ||
+		    !strncmp(line, "Ccid:", 5) || !strncmp(line, "Tlb", 3)) {
 			i--;
 			continue;
 		}
