@@ -750,7 +750,9 @@ mod tests {
         head.extend(bytes[8..10].iter().copied());
         head.extend((facts.len() as u32).to_le_bytes());
         head.extend(facts.as_bytes());
-        head.extend(crc32(facts.as_bytes()).to_le_bytes());
+        // The version is under the checksum.
+        let sum = crc32(&[facts.as_bytes(), &bytes[8..10]].concat());
+        head.extend(sum.to_le_bytes());
         std::fs::write(&path, head).unwrap();
         let error = format!("{:#}", row(&path, configuration, None).unwrap_err());
         assert!(
