@@ -14,6 +14,10 @@
 //! own entry would be as old, and to find that is the flush audit's work.
 //!
 //! An entry that is found wrong is dropped, so it counts once.
+//!
+//! A process that has nothing at an address, no region either, has no bit there, and meets what others
+//! share. The kernel does not promise otherwise: such a *stray* is counted apart. It is told from a
+//! mistake by what the fault gives that the access takes without the entry: a page, or none.
 
 use crate::audit::{more, rights};
 use crate::entry::Entry;

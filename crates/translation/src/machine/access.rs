@@ -11,7 +11,7 @@ use crate::format::{Format, Translation};
 use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
 use crate::tlb::mechanism::{After, Counts, Looked, Lookup, Match, Mechanism, Terms};
-use crate::violation::{self, Violation};
+use crate::violation::{self, Violation, Wrong};
 
 /// The result of a lookup in a level of TLB.
 #[derive(Default)]
@@ -229,9 +229,28 @@ impl<M: GuestMemory> Machine<M> {
         let in_kernel = self.in_kernel;
         let privilege = self.cores[core].context.privilege;
         self.in_kernel -= usize::from(privilege == Privilege::Kernel);
+        self.cores[core].faulting = true;
         let result = self.touch::<false>(core, kind, vaddr, None);
+        self.cores[core].faulting = false;
         self.in_kernel = in_kernel;
         result
+    }
+
+    /// A fault where a process had nothing and met a shared entry has been handled. Had it a region
+    /// there, which gave it a page now, the kernel should have kept the entry from it. Had it none, it
+    /// strayed: the kernel does not promise that such an access fails.
+    #[cold]
+    pub(super) fn judge_unmapped(&mut self, core: usize, met: Violation) {
+        let this = &mut self.cores[core];
+        let counts = &mut this.counters.mechanisms;
+        let own = self.format.walk(&self.memory, &this.context, met.vaddr);
+        if this.context.root == met.root && own.result.is_ok() {
+            note_violation(&mut self.mechanisms, &mut self.violations, counts, met);
+        } else {
+            for mechanism in &mut self.mechanisms {
+                mechanism.strayed(counts);
+            }
+        }
     }
 
     #[inline(never)]
@@ -411,6 +430,7 @@ impl<M: GuestMemory> Machine<M> {
         let (memory, format, context) = (&self.memory, &self.format, &core.context);
         let peace = self.in_kernel == 0;
         let violations = &mut self.violations;
+        let (faulting, unmapped) = (core.faulting, &mut core.unmapped);
         let kind = lookup.kind as usize;
         let (decide, wanted) = (core.decide[kind], core.wanted[kind]);
         let tlb = match lookup.level {
@@ -443,8 +463,12 @@ impl<M: GuestMemory> Machine<M> {
                 let used = expected.address() == Some(found);
                 let broken = broken_promise(format, memory, context, lookup, tlb.entry(slot), used);
                 if let Some(violation) = broken {
-                    let counts = &mut counters.mechanisms;
-                    note_violation(mechanisms, violations, counts, violation);
+                    if faulting && violation.wrong == Wrong::Gone {
+                        *unmapped = Some(violation);
+                    } else {
+                        let counts = &mut counters.mechanisms;
+                        note_violation(mechanisms, violations, counts, violation);
+                    }
                     tlb.remove(slot);
                     return false;
                 }

@@ -181,6 +181,8 @@ fn core(model: &Model) -> Core {
         fast: false,
         tags: Levels::default(),
         shared_tags: Levels::default(),
+        faulting: false,
+        unmapped: None,
         space: 0,
         decide: [0; 3],
         wanted: [0; 3],

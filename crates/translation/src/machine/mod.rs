@@ -81,6 +81,10 @@ struct Core {
     tags: Levels<u16>,
     /// By level, the tag of shared entries where owned ones have another; 0 if there are none.
     shared_tags: Levels<u16>,
+    /// The running fault's access is being judged.
+    faulting: bool,
+    /// Its process has nothing there and met a shared entry: a mistake if the kernel then maps a page.
+    unmapped: Option<Violation>,
     space: u16,
     /// By kind of access: attribute bits that decide, and what they must be.
     decide: [u16; 3],
@@ -659,6 +663,9 @@ impl<M: GuestMemory> Sink for Machine<M> {
         }
         core.faults = core.faults.saturating_sub(1);
         let space = core.space;
+        if let Some(met) = core.unmapped.take() {
+            self.judge_unmapped(number, met);
+        }
         if let Some(vaddr) = self.spaces[usize::from(space)].wrote.take() {
             self.wrote(number, vaddr);
         }

@@ -792,8 +792,21 @@ fn an_old_entry_is_no_violation_while_it_may_be_flushed() {
     };
     machine.set_context(0, faulted);
     machine.fault(0, AccessKind::Read, vaddr(&kernel));
-    assert_eq!(machine.violations()[0].wrong, Wrong::Gone);
     assert_eq!(machine.counters(0).faults.not_present, 1);
+    // WHEN it gives a page THEN the entry was a mistake.
+    kernel.write(kernel.slot(0, 0, 3, 12), 0x7777_0000 | RW);
+    machine.fault_done(0);
+    assert_eq!(machine.violations()[0].wrong, Wrong::Gone);
+}
+
+#[test]
+fn who_maps_nothing_strays() {
+    let (kernel, mut machine) = wrong();
+    kernel.write(kernel.slot(0, 0, 3, 12), 0);
+    machine.fault(0, AccessKind::Read, kernel.own_address(0, 0, 3));
+    machine.fault_done(0);
+    let fish = machine.report().total.mechanisms.babelfish;
+    assert_eq!((fish.strays, fish.violations), (1, 0));
 }
 
 #[test]

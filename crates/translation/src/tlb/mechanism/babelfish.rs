@@ -169,6 +169,10 @@ counters! {
         /// Times that a process met a shared entry which the kernel should have kept from it.
         #[serde(skip_serializing_if = "is_zero")]
         violations: u64,
+        /// Times that a process met one where it maps nothing: it reads there what others of its CCID
+        /// have, instead of a fault.
+        #[serde(skip_serializing_if = "is_zero")]
+        strays: u64,
     }
 }
 
@@ -189,6 +193,7 @@ impl Counts {
             ("babelfish-overflows", self.overflows, "pages"),
             ("babelfish-shared-fills", self.shared_fills, "entries"),
             ("babelfish-violations", self.violations, "entries"),
+            ("babelfish-strays", self.strays, "entries"),
         ]
     }
 }

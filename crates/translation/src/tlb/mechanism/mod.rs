@@ -339,6 +339,9 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
         None
     }
 
+    /// A process met what is shared where it has nothing at all.
+    fn strayed(&mut self, _: &mut Counts) {}
+
     /// Whether it must know what the guest's own tables say, even if the source does not.
     fn infers(&self) -> bool {
         false

@@ -82,6 +82,10 @@ impl Mechanism for Exact {
         Some((member.ccid, member.pid))
     }
 
+    fn strayed(&mut self, counts: &mut AllCounts) {
+        counts.babelfish.strays += 1;
+    }
+
     /// Figure 8, from step 2 on.
     fn judge(
         &mut self,
