@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab audit`: boots a kernel under the plugin, which keeps what a processor's TLBs could
 //! hold, runs a workload, and fails if the kernel left out a TLB flush. `docs/flush-audit.md` says what
-//! it finds and what it cannot find.
+//! it finds and what it cannot find. With `--babelfish` the plugin has BabelFish's TLBs instead, and
+//! fails if a process hits an entry of others that is not its own.
 
 use super::mutate::image;
 use crate::lab::Lab;
@@ -44,6 +45,31 @@ const SELFTESTS: &[&str] = &[
     "upper",
 ];
 
+/// The model of BabelFish's TLBs that does what the kernel says.
+const BABELFISH: &str = "babelfish-kernel";
+/// Words that have the kernel say it, of all processes.
+const ALL_SHARE: &str = "cohort_join=user cohort_babelfish=on";
+/// Fewer hits on entries of others than this say nothing of them.
+const ENOUGH_SHARED: u64 = 1_000;
+/// The workload then: programs that join each other's tables, change and leave them.
+const SHARING: &[(&str, &str)] = &[
+    (
+        "fuzz-fork",
+        "fuzz --seed 1 --seconds 600 --ops 3000 --mode always",
+    ),
+    (
+        "fuzz-exec",
+        "fuzz --seed 2 --seconds 600 --ops 3000 --mode always --exec equal --join user",
+    ),
+    (
+        "fuzz-race",
+        "fuzz --seed 3 --seconds 600 --ops 3000 --mode always --race 50 --exec random --join user",
+    ),
+    ("babelfish", "babelfish -q -m always"),
+    ("unshare_map", "unshare_map -q -m always"),
+    ("reclaim_page", "reclaim_page -q -m always"),
+];
+
 /// What to boot and to run.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -59,6 +85,10 @@ pub struct Options {
     /// What the function of `--without` returns.
     #[arg(long, value_name = "VALUE", requires = "without")]
     returns: Option<i32>,
+    /// Have BabelFish's TLBs, and fail if a process finds another's translation in one. With
+    /// `--without`: if none does.
+    #[arg(long, conflicts_with = "kernel")]
+    babelfish: bool,
     /// Words for the kernel's command line.
     #[arg(
         long,
@@ -87,6 +117,12 @@ impl Options {
         if !self.command.is_empty() {
             return vec![step("command", &self.command.join(" "))];
         }
+        if self.babelfish {
+            return SHARING
+                .iter()
+                .map(|(name, line)| step(name, line))
+                .collect();
+        }
         let mut steps: Vec<Step> = STOCK.iter().map(|(name, line)| step(name, line)).collect();
         if self.own() {
             let line = |name: &&str| step(name, &format!("{name} -q -m always"));
@@ -111,8 +147,12 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     let image = image
         .canonicalize()
         .with_context(|| format!("cannot read {}", image.display()))?;
-    let mut plugin = Plugin::new(&image, Task::Count)?;
-    plugin.audit = true;
+    let task = match options.babelfish {
+        true => Task::Model(BABELFISH.into()),
+        false => Task::Count,
+    };
+    let mut plugin = Plugin::new(&image, task)?;
+    plugin.audit = !options.babelfish;
     plugin.whole = true;
     let mut programs = programs::workloads(lab)?;
     programs.push(programs::fuzz(lab, arch::LAB)?);
@@ -128,7 +168,10 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         icount: true,
         rootfs: None,
         read_limit: None,
-        cmdline: options.append.clone(),
+        cmdline: match options.babelfish {
+            true => format!("{} {ALL_SHARE}", options.append),
+            false => options.append.clone(),
+        },
         init: &programs::init(lab)?,
         programs: &programs,
         steps: options.steps(),
@@ -150,8 +193,19 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     for problem in &problems {
         say!("  {problem}")?;
     }
-    let dir = lab.out("run/audit");
-    let Some(audit) = Output::read(&dir)?.audit else {
+    let output = Output::read(&lab.out("run/audit"))?;
+    if options.babelfish {
+        let fish = output.babelfish()?;
+        say!("{}", fish.sentence())?;
+        if fish.violations > 0 {
+            say!("  the first: {}", lab.out("run/audit/qemu.log").display())?;
+        }
+        return Ok(match options.without {
+            Some(_) => fish.violations > 0,
+            None => problems.is_empty() && fish.is_right(ENOUGH_SHARED),
+        });
+    }
+    let Some(audit) = output.audit else {
         bail!("the plugin has audited nothing");
     };
     print(&audit)?;
@@ -226,6 +280,7 @@ mod tests {
         assert_eq!(names(&[]).len(), STOCK.len() + SELFTESTS.len());
         assert_eq!(names(&["--config", "pristine"]).len(), STOCK.len());
         assert_eq!(names(&["--kernel", "vmlinux"]).len(), STOCK.len());
+        assert_eq!(names(&["--babelfish"]).len(), SHARING.len());
         let own = options(&["--", "fork-cost", "--rounds", "1"]).steps();
         assert_eq!(own[0].command, "fork-cost --rounds 1");
         assert_eq!(own.len(), 1);

@@ -245,6 +245,26 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
         made_from: GUEST,
     },
+    // No process finds another's translation in BabelFish's TLBs, but where no processor drops any.
+    Stage {
+        name: "shared TLB entries",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "audit", "--babelfish"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "shared TLB entries, none dropped",
+        counts: Counts::Status,
+        command: &[
+            "cohort",
+            "lab",
+            "audit",
+            "--babelfish",
+            "--without",
+            "drop_on_cpu",
+        ],
+        made_from: GUEST,
+    },
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
     Stage {
         name: "series",

@@ -257,6 +257,57 @@ pub struct Output {
     readings: Vec<String>,
     regions: Vec<Part>,
     requests: Vec<Part>,
+    /// Of the model's whole report, what is read here.
+    report: Option<Report>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Report {
+    total: Total,
+}
+
+#[derive(Debug, Deserialize)]
+struct Total {
+    tlb: Vec<Level>,
+    babelfish: Option<Fish>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Level {
+    shared_hits: u64,
+}
+
+/// What BabelFish's TLBs have met whose kernel says what is shared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Fish {
+    /// Walks that found a translation to be shared.
+    #[serde(default)]
+    pub shared_fills: u64,
+    /// Hits on an entry that another process's walk had brought in.
+    #[serde(skip)]
+    pub shared_hits: u64,
+    /// Hits on one that is not the process's own.
+    #[serde(default)]
+    pub violations: u64,
+    /// Hits where the process maps nothing, which the kernel does not prevent.
+    #[serde(default)]
+    pub strays: u64,
+}
+
+impl Fish {
+    /// The result in a sentence.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} shared entries filled, {} hits of other processes, {} where nothing is mapped, \
+             {} violations",
+            self.shared_fills, self.shared_hits, self.strays, self.violations
+        )
+    }
+
+    /// No process has met what is not its own, and so many hits might have shown it.
+    pub fn is_right(&self, enough: u64) -> bool {
+        self.violations == 0 && self.shared_hits >= enough
+    }
 }
 
 /// Translations compared with QEMU's.
@@ -366,6 +417,17 @@ impl Output {
         let path = dir.join("model.json");
         serde_json::from_str(&files::read(&path)?)
             .with_context(|| format!("{} is not of this plugin: `make build`", path.display()))
+    }
+
+    /// What BabelFish's TLBs have met, from the first instruction on.
+    pub fn babelfish(&self) -> Result<Fish> {
+        let total = self.report.as_ref().map(|report| &report.total);
+        let total = total.context("the plugin has run no model")?;
+        let fish = total.babelfish.context("its model has no BabelFish")?;
+        Ok(Fish {
+            shared_hits: total.tlb.iter().map(|level| level.shared_hits).sum(),
+            ..fish
+        })
     }
 
     /// Gives each step the metrics of its regions and requests; those of another reading of the model
