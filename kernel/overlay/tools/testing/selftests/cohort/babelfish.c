@@ -9,6 +9,7 @@
 #define STARTED		"COHORT_BABELFISH_STARTED"
 #define SWITCH		COHORT_SYSFS "babelfish"
 #define PLACES		32	/* of a pid_list */
+#define REPORT		"--report-ccid"
 
 static char *at;
 static int file = -1;
@@ -349,6 +350,51 @@ static void test_fork(long arg)
 	end(2);
 }
 
+/* the program alone in its cohort: does its child have a CCID? */
+static int report_ccid(long flags)
+{
+	int status;
+	pid_t pid;
+
+	if (prctl(PR_SET_COHORT, flags, 0, 0, 0))
+		return 3;
+	pid = fork();
+	if (!pid)
+		_exit(proc_field(0, "cohort", "Ccid") > 0);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+
+static int has_ccid(long flags)
+{
+	char word[16];
+	char *const argv[] = { "babelfish", REPORT, word, NULL };
+	int status;
+	pid_t pid;
+
+	snprintf(word, sizeof(word), "%ld", flags);
+	pid = fork();
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "exec: status %x", status);
+	return WEXITSTATUS(status);
+}
+
+static void test_keep_ids(long arg)
+{
+	if (proc_field(0, "cohort", "Ccid") < 0)
+		skip("this kernel keeps nothing for BabelFish");
+	/* outside groups, a zygote's family has one */
+	must(!write_text(COHORT_SYSFS "join", "never"), "joining cannot be switched off");
+	must(has_ccid(PR_COHORT_ZYGOTE) == 1, "a zygote's child has none: %d",
+	     has_ccid(PR_COHORT_ZYGOTE));
+	must(!has_ccid(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_IDS), "it has one: %d",
+	     has_ccid(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_IDS));
+	must(!write_text(COHORT_SYSFS "join", "user"), "joining cannot be switched on");
+}
+
 static void test_off(long arg)
 {
 	must(!write_text(SWITCH, "off"), "it cannot be switched off");
@@ -381,6 +427,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(8) | LIMIT },
 	{ "Where many have no table yet, all share in the end", test_many, .guards = LIMIT },
 	{ "A child shares translations or has bits", test_fork, .guards = INVARIANT(1) },
+	{ "Who keeps its cohort as another user has no CCID", test_keep_ids,
+	  .guards = INVARIANT(1) | PRIVILEGE },
 	{ "Switched off, nobody gets a CCID", need_switch, .guards = INTERFACE },
 };
 
@@ -390,6 +438,8 @@ int main(int argc, char **argv)
 	char join[64] = "", on[64] = "", *word, *stop;
 	int ret;
 
+	if (argc == 3 && !strcmp(argv[1], REPORT))
+		return report_ccid(atol(argv[2]));
 	if (!getenv(STARTED)) {
 		read_text(COHORT_SYSFS "join", join, sizeof(join));
 		if (read_text(SWITCH, on, sizeof(on)) > 0) {
