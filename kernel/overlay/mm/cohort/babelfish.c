@@ -27,11 +27,12 @@
  *   range. Whoever makes a range looks at the regions of all members, and at what they have
  *   said. The CCID's lock orders the two.
  * - c): a member that leaves T gets a bit, and has all processors that may hold shared
- *   entries drop those of A, all 512, before its entry points to another table. The paper drops the one
- *   that was written, and one more at each later write of this member in its copy. To drop
- *   all at once needs no code where private tables change: not at faults, nor at mprotect()
- *   and the like. A member that maps something, or is new, does so on processors that it
- *   runs on. Others drop all shared entries before they run it: see cohort_ccid_behind().
+ *   entries drop those of A, all 512, before its entry points to another table. The paper
+ *   drops the one that was written, and one more at each later write of this member in its
+ *   copy. To drop all at once needs no code where private tables change: not at faults, nor
+ *   at mprotect() and the like. A member that maps something, or is new, does so on
+ *   processors that it runs on. Others drop all shared entries before they run it: see
+ *   cohort_ccid_behind().
  * - d): a range ends with such a drop on all processors: when its last member leaves T or
  *   takes it back. One alone may be left; to end it then would cost a drop for each table
  *   that a child shared, at the child's exit.

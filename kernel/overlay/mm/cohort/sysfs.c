@@ -22,6 +22,8 @@ static ssize_t show_choice(char *buf, const char *const *words, int nr, int now)
 	return len + sysfs_emit_at(buf, len, "\n");
 }
 
+static const char *const switch_words[] = { "off", "on" };
+
 static const char *const mode_words[] = {
 	[COHORT_ALWAYS] = "always",
 	[COHORT_OPTIN] = "optin",
@@ -121,12 +123,10 @@ static struct kobj_attribute join_attr = __ATTR_RW(join);
 #endif
 
 #ifdef CONFIG_COHORT_BABELFISH
-static const char *const babelfish_words[] = { "off", "on" };
-
 static ssize_t babelfish_show(struct kobject *kobj,
 			      struct kobj_attribute *attr, char *buf)
 {
-	return show_choice(buf, babelfish_words, ARRAY_SIZE(babelfish_words),
+	return show_choice(buf, switch_words, ARRAY_SIZE(switch_words),
 			   cohort_bf_get());
 }
 
@@ -134,7 +134,7 @@ static ssize_t babelfish_store(struct kobject *kobj,
 			       struct kobj_attribute *attr, const char *buf,
 			       size_t count)
 {
-	int on = sysfs_match_string(babelfish_words, buf);
+	int on = sysfs_match_string(switch_words, buf);
 
 	if (on < 0)
 		return on;
@@ -175,19 +175,17 @@ static struct kobj_attribute fork_copy_attr = __ATTR_RW(fork_copy);
 
 DEFINE_STATIC_KEY_FALSE(cohort_count_key);
 
-static const char *const count_words[] = { "off", "on" };
-
 static ssize_t count_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
-	return show_choice(buf, count_words, ARRAY_SIZE(count_words),
+	return show_choice(buf, switch_words, ARRAY_SIZE(switch_words),
 			   static_key_enabled(&cohort_count_key));
 }
 
 static ssize_t count_store(struct kobject *kobj, struct kobj_attribute *attr,
 			   const char *buf, size_t size)
 {
-	int count = sysfs_match_string(count_words, buf);
+	int count = sysfs_match_string(switch_words, buf);
 
 	if (count < 0)
 		return count;
