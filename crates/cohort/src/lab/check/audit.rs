@@ -131,6 +131,14 @@ impl Options {
         steps
     }
 
+    /// Refuses a kernel that says nothing to BabelFish's TLBs, before it is built and booted.
+    fn check(&self) -> Result<()> {
+        if self.babelfish && !self.own() {
+            bail!("--babelfish needs a kernel that shares: leave out --config pristine");
+        }
+        Ok(())
+    }
+
     /// It is a kernel of this checkout that shares page tables.
     fn own(&self) -> bool {
         self.kernel.is_none() && self.config != Config::Pristine
@@ -139,6 +147,7 @@ impl Options {
 
 /// Boots the guest; true if no flush is missing, or if one is where one was left out.
 pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
+    options.check()?;
     let (image, built) = build::image(lab, options.config, options.kernel.as_deref())?;
     let image = match &options.without {
         None => image,
@@ -281,6 +290,11 @@ mod tests {
         assert_eq!(names(&["--config", "pristine"]).len(), STOCK.len());
         assert_eq!(names(&["--kernel", "vmlinux"]).len(), STOCK.len());
         assert_eq!(names(&["--babelfish"]).len(), SHARING.len());
+        assert!(options(&["--babelfish"]).check().is_ok());
+        let refused = options(&["--babelfish", "--config", "pristine"]).check();
+        assert!(refused.unwrap_err().to_string().contains("pristine"));
+        let line = ["audit", "--babelfish", "--kernel", "vmlinux"];
+        assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
         let own = options(&["--", "fork-cost", "--rounds", "1"]).steps();
         assert_eq!(own[0].command, "fork-cost --rounds 1");
         assert_eq!(own.len(), 1);

@@ -510,6 +510,31 @@ mod tests {
     use crate::lab::guest::run::End;
     use std::collections::BTreeMap;
 
+    #[test]
+    fn what_babelfish_met_is_read_and_too_little_is_not_right() {
+        let read = |report: &str| -> Output {
+            serde_json::from_str(&format!(
+                r#"{{"instructions": 1, "regions": [], "requests": [], "report": {report}}}"#
+            ))
+            .unwrap()
+        };
+        let met = read(
+            r#"{"total": {"tlb": [{"shared_hits": 3}, {"shared_hits": 4}],
+                          "babelfish": {"shared_fills": 5, "strays": 1}}}"#,
+        );
+        let fish = met.babelfish().unwrap();
+        assert_eq!((fish.shared_hits, fish.strays, fish.violations), (7, 1, 0));
+        assert!(fish.is_right(7) && !fish.is_right(8));
+        let wrong = Fish {
+            violations: 1,
+            ..fish
+        };
+        assert!(!wrong.is_right(0));
+        let none = read(r#"{"total": {"tlb": []}}"#).babelfish();
+        assert!(none.unwrap_err().to_string().contains("BabelFish"));
+        assert!(read("null").babelfish().is_err());
+    }
+
     fn steps() -> Vec<Step> {
         ["a.setup-1", "a.1", "b.1"]
             .map(|name| Step::new(name, 5, "true"))
