@@ -494,12 +494,17 @@ void __cohort_bf_join(struct cohort_table *ct, struct cohort_sharer *sharer)
  */
 void __cohort_bf_leave(struct cohort_table *ct, struct cohort_sharer *sharer)
 {
-	struct cohort_run *run = cohort_run_of(sharer);
 	struct cohort_range *r = ct->bf;
-	pmd_t *pmd = cohort_user_pmd(sharer);
+	struct cohort_run *run;
+	pmd_t *pmd;
 
-	if (!r || !test_and_clear_bit(sharer - run->sharers, &run->bf))
+	/* A PMD table has no range, and its users no run. */
+	if (!r)
 		return;
+	run = cohort_run_of(sharer);
+	if (!test_and_clear_bit(sharer - run->sharers, &run->bf))
+		return;
+	pmd = cohort_user_pmd(sharer);
 	/* Where all is thrown away the entry is empty already. */
 	if (pmd_cohort(*pmd)) {
 		arch_pmd_change_shared(pmd, false);
