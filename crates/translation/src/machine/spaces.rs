@@ -335,8 +335,12 @@ impl<M: GuestMemory> Machine<M> {
                     return;
                 };
                 let belongs = self.belongs(core, space);
+                // The kernel says by marks what of others' entries goes. Without its word a flush
+                // is all that there is to go by.
+                let exact = self.fixed.exact;
                 self.drop_entries(core, None, |level, entry, tag| {
-                    belongs[level].holds(entry, tag)
+                    let belongs = belongs[level];
+                    belongs.holds(entry, tag) && !(exact && belongs.shares(entry))
                 })
             }
             Invalidation::AllButGlobal => {
