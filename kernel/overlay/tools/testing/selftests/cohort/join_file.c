@@ -451,7 +451,7 @@ static void test_large(long change)
 		ask(i, map_view, i, 0);
 		ask(i, large_right, i, 0);
 	}
-	if (joining() && SHARES_PMD_TABLES)
+	if (joining() && shares_pmd_tables())
 		for (int i = 1; i <= 3; i++)
 			must(pmd_tables(i) == 1, "peer %d shares %ld PMD tables", i, pmd_tables(i));
 	ask(1, fill_page, (long)page_at(1, page), PRIVATE_TAG(1));

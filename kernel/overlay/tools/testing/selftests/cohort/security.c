@@ -236,7 +236,7 @@ static void expect_tables(int who, bool wanted, const char *what)
 	found = shared_tables(pid_of(who));
 	above = proc_field(pid_of(who), "cohort", "SharedPmdTables");
 	if (wanted)
-		must(found > 0 && (above > 0) == SHARES_PMD_TABLES,
+		must(found > 0 && (above > 0) == shares_pmd_tables(),
 		     "%s shares %ld tables, %ld above them", what, found, above);
 	else
 		must(!found && !above, "%s shares %ld tables, %ld above them", what, found,

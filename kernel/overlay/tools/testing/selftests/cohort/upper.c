@@ -72,7 +72,7 @@ static void expect_upper(int who, long wanted, const char *when)
 	if (!sharing_possible())
 		return;
 	found = ask(who, ask_upper, 0, 0);
-	if (!SHARES_PMD_TABLES)
+	if (!shares_pmd_tables())
 		wanted = 0;
 	must(found == wanted, "%s: process %d shares %ld PMD tables, not %ld", when, who,
 	     found, wanted);
@@ -81,8 +81,8 @@ static void expect_upper(int who, long wanted, const char *when)
 /* What counts pages and faults does so for shared PMD tables. */
 static void need_pmd_tables(void)
 {
-	if (!SHARES_PMD_TABLES)
-		skip("this architecture shares no PMD tables");
+	if (!shares_pmd_tables())
+		skip("no PMD tables are shared here");
 }
 
 static void begin(enum kind kind)

@@ -170,6 +170,19 @@ bool sharing_possible(void)
 	return cohort_mode == MODE_OPTIN || cohort_mode == MODE_ALWAYS;
 }
 
+/* There are none on some architectures, nor for BabelFish's TLBs. */
+bool shares_pmd_tables(void)
+{
+#ifdef __x86_64__
+	char buf[64];
+
+	return read_text(COHORT_SYSFS "babelfish", buf, sizeof(buf)) <= 0 ||
+	       !strstr(buf, "[on]");
+#else
+	return false;
+#endif
+}
+
 void become_zygote(void)
 {
 	int ret = prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0);

@@ -11,19 +11,13 @@
 
 enum cohort_mode { MODE_STOCK, MODE_NEVER, MODE_OPTIN, MODE_ALWAYS };
 
-/* PMD tables are shared on these architectures only: ARCH_SUPPORTS_COHORT_UPPER */
-#ifdef __x86_64__
-#define SHARES_PMD_TABLES	true
-#else
-#define SHARES_PMD_TABLES	false
-#endif
-
 extern unsigned long page_size;
 extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;
 
 enum cohort_mode detect_mode(const char *expected_mode);
 bool sharing_possible(void);	/* a zygote's fork shares tables here and now */
+bool shares_pmd_tables(void);	/* and, if it can, PMD tables */
 void become_zygote(void);	/* does nothing on a stock kernel */
 int read_text(const char *path, char *buf, size_t size);	/* length or -errno */
 int write_text(const char *path, const char *text);		/* 0 or -errno */
