@@ -6,7 +6,7 @@
 //! of such an entry `{LIST}` is the item (of a table its `name`), `{LIST.FIELD}` a field of it. An
 //! entry's `for` is `["A", "B"]`, of which the last changes fastest, or names lists of its own:
 //! `{ A = [1, 2], B = ["x", "y"] }`, in the order of the alphabet. `{each LIST: TEXT}` is TEXT for
-//! every item, with commas between.
+//! every item, with commas between; TEXT may have another.
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
@@ -186,6 +186,7 @@ fn eaches(text: &str, lists: &Table) -> Result<String> {
     let all = combinations(&list)?;
     let all = all.iter().map(|bound| substitute(body, bound));
     let all = all.collect::<Result<Vec<_>>>()?.join(", ");
+    let all = eaches(&all, lists)?;
     Ok(format!("{before}{all}{}", eaches(after, lists)?))
 }
 
@@ -226,7 +227,8 @@ mod tests {
              '{program}-{kind}'\ncommand = '{kind.run}{program}'\n[[variant]]\nname = 'last'\n\
              command = 'c'\n[[check]]\nfor = { size = [1, 2] }\nname = '{size} MB'\nmeasured = \
              'a-stock:n-{size}'\n[[check]]\nname = 'all'\nmeasured = 'mean({each program: \
-             {program}-large:n}) + 1'\n[[figure]]\nx = [{ for = ['program', 'kind'], text = \
+             {program}-large:n}) + 1'\n[[check]]\nname = 'both'\nmeasured = 'max({each program: \
+             {each kind: {program}-{kind}:n}})'\n[[figure]]\nx = [{ for = ['program', 'kind'], text = \
              '{program}-{kind}' }, 'last']\nseries = [{ for = { n = [1, 2] }, y = '{x}:m{n}' }]\n",
         )
         .unwrap()
@@ -235,11 +237,15 @@ mod tests {
         assert_eq!(texts(&file, "variant", "name"), names);
         let commands = ["a", "cohort run a", "b", "cohort run b", "c"];
         assert_eq!(texts(&file, "variant", "command"), commands);
-        assert_eq!(texts(&file, "check", "name"), ["1 MB", "2 MB", "all"]);
+        assert_eq!(
+            texts(&file, "check", "name"),
+            ["1 MB", "2 MB", "all", "both"]
+        );
         let mean = "mean(a-large:n, b-large:n) + 1";
+        let both = "max(a-stock:n, a-large:n, b-stock:n, b-large:n)";
         assert_eq!(
             texts(&file, "check", "measured"),
-            ["a-stock:n-1", "a-stock:n-2", mean]
+            ["a-stock:n-1", "a-stock:n-2", mean, both]
         );
         let figure = &file["figure"].as_array().unwrap()[0];
         let x: Vec<_> = figure["x"].as_array().unwrap().iter().collect();
