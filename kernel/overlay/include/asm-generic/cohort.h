@@ -64,6 +64,16 @@
 #define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)
 #endif
 
+/* Write the entry of a process that may run. */
+#ifndef arch_cohort_enter_pmd
+#define arch_cohort_enter_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)
+#endif
+
+/* Write back an entry of a table, which nobody else has changed since it was read. */
+#ifndef arch_cohort_set_pte
+#define arch_cohort_set_pte(mm, addr, ptep, pte)	set_pte(ptep, pte)
+#endif
+
 /* Write entries to a table that nothing points to yet. */
 #ifndef arch_cohort_copy_ptes
 #define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\

@@ -78,8 +78,8 @@ static inline bool cohort_left_table(pmd_t *pmd, pte_t *pte)
 	/* Entries before @pmd: pairs with the locks of who leaves and who clears. */
 	smp_rmb();
 	now = pmdp_get_lockless(pmd);
-	return unlikely(pmd_page_vaddr(now) != ((unsigned long)pte & PAGE_MASK) ||
-			!pmd_present(now));
+	return unlikely((unsigned long)pmd_page_vaddr(now) !=
+			((unsigned long)pte & PAGE_MASK) || !pmd_present(now));
 }
 
 /**

@@ -186,7 +186,9 @@ void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf)
 		make_readonly_old(vmf->vma, around);
 		/* Nobody else changes an entry that is read-only. */
 		if (likely(own < around->nr))
-			set_pte(around->ptep + own, entry);
+			arch_cohort_set_pte(vmf->vma->vm_mm,
+					    around->addr + own * PAGE_SIZE,
+					    around->ptep + own, entry);
 		return;
 	}
 	for (i = 0; i < around->nr; i++)

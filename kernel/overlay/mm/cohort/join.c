@@ -390,7 +390,7 @@ static void __use(struct joiner *a, struct cohort_table *ct, pmd_t entry)
 	__cohort_join(ct, &run->sharers[i]);
 	run->used |= BIT(i);
 	atomic_inc(&a->mm->cohort.nr_tables);
-	set_pmd(a->pmd, entry);
+	arch_cohort_enter_pmd(a->pmd, entry);
 	if (cohort_bf_active())
 		__cohort_bf_join(ct, &run->sharers[i]);
 }
@@ -437,16 +437,17 @@ static void open_table(struct joiner *a)
 {
 	struct ptdesc *pt = page_ptdesc(a->table);
 	struct cohort_open *open = a->open;
+	pmd_t entry[COHORT_PMD_STEP] = {};
 	struct cohort_table *ct = a->ct;
 	spinlock_t *pml;
 
 	pml = pmd_lock(a->mm, a->pmd);
 	if (!pmd_none(*a->pmd))
 		goto unlock;
-	open->entry = __pmd(0);
-	pmd_populate(a->mm, &open->entry, a->table);
-	arch_pmd_set_cohort(&open->entry,
+	pmd_populate(a->mm, entry, a->table);
+	arch_pmd_set_cohort(entry,
 			    a->cow && cohort_protect == COHORT_PROTECT_TABLE);
+	open->entry = *entry;
 	ct->pt = pt;
 	ct->addr = a->addr;
 	ct->owner = a->mm;

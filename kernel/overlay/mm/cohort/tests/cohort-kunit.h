@@ -17,10 +17,10 @@
 /* An entry as the architecture makes it, for a table that nobody looks at. */
 static pmd_t table_entry(void)
 {
-	pmd_t pmd = __pmd(0);
+	pmd_t pmd[COHORT_PMD_STEP] = {};
 
-	pmd_populate(NULL, &pmd, ZERO_PAGE(0));
-	return pmd;
+	pmd_populate(NULL, pmd, ZERO_PAGE(0));
+	return *pmd;
 }
 
 /* cohort_test_entry_bad() and cohort_test_entry_others() */
@@ -29,28 +29,29 @@ static pmd_t table_entry(void)
 /* A marked entry is not bad, and denies writing only if told to. */
 static void cohort_test_entry_mark(struct kunit *test)
 {
-	pmd_t pmd = table_entry();
+	/* An entry may have more words than the one that generic code reads. */
+	pmd_t pmd[COHORT_PMD_STEP] = { table_entry() };
 
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(pmd));
-	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(*pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(*pmd));
 
-	arch_pmd_set_cohort(&pmd, false);
-	KUNIT_EXPECT_TRUE(test, pmd_cohort(pmd));
-	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_write(pmd));
-	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
-	KUNIT_EXPECT_FALSE(test, pmd_leaf(pmd));
-	KUNIT_EXPECT_FALSE(test, pmd_trans_huge(pmd));
-	KUNIT_EXPECT_FALSE(test, pmd_devmap(pmd));
-	KUNIT_EXPECT_TRUE(test, pmd_present(pmd));
+	arch_pmd_set_cohort(pmd, false);
+	KUNIT_EXPECT_TRUE(test, pmd_cohort(*pmd));
+	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_write(*pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(*pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_leaf(*pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_trans_huge(*pmd));
+	KUNIT_EXPECT_FALSE(test, pmd_devmap(*pmd));
+	KUNIT_EXPECT_TRUE(test, pmd_present(*pmd));
 
-	arch_pmd_set_cohort(&pmd, true);
-	KUNIT_EXPECT_EQ(test, arch_pmd_cohort_write(pmd),
+	arch_pmd_set_cohort(pmd, true);
+	KUNIT_EXPECT_EQ(test, arch_pmd_cohort_write(*pmd),
 			!arch_cohort_table_protect());
-	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
-	KUNIT_EXPECT_EQ(test, pmd_pfn(pmd), pmd_pfn(table_entry()));
+	KUNIT_EXPECT_FALSE(test, pmd_bad(*pmd));
+	KUNIT_EXPECT_EQ(test, pmd_pfn(*pmd), pmd_pfn(table_entry()));
 
-	arch_pmd_clear_cohort(&pmd);
-	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
+	arch_pmd_clear_cohort(pmd);
+	KUNIT_EXPECT_EQ(test, pmd_val(*pmd), pmd_val(table_entry()));
 }
 
 #ifdef CONFIG_COHORT_UPPER
@@ -116,9 +117,9 @@ static void cohort_test_table_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cohort_table_end(size, TASK_SIZE), 2 * size);
 	KUNIT_EXPECT_EQ(test, cohort_table_end(size + 1, 2 * size), 2 * size);
 	KUNIT_EXPECT_EQ(test, cohort_table_end(size, size + 1), size + 1);
-	/* Three levels of 512 entries: the table under an entry of the top one. */
-	KUNIT_EXPECT_EQ(test, cohort_span_end(5UL << 30, 1UL << 30, 9UL << 30),
-			6UL << 30);
+	/* Tables of many entries: the one under an entry of the level above. */
+	KUNIT_EXPECT_EQ(test, cohort_span_end(5UL << 27, 1UL << 27, 9UL << 27),
+			6UL << 27);
 	/* Two levels: a table of one entry. */
 	KUNIT_EXPECT_EQ(test, cohort_span_end(PMD_SIZE, PMD_SIZE, 9 * PMD_SIZE),
 			2 * PMD_SIZE);
@@ -235,19 +236,19 @@ static void cohort_test_walk_lockless(struct kunit *test)
 static void cohort_test_left_table(struct kunit *test)
 {
 	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	pmd_t pmd = __pmd(0), other = table_entry();
+	pmd_t pmd[COHORT_PMD_STEP] = {}, other = table_entry();
 	pte_t *pte;
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	cohort_activate();
 	pte = page_address(page);
-	pmd_populate(NULL, &pmd, page);
-	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte + 7));
-	arch_pmd_set_cohort(&pmd, true);
-	KUNIT_EXPECT_FALSE(test, cohort_left_table(&pmd, pte));
+	pmd_populate(NULL, pmd, page);
+	KUNIT_EXPECT_FALSE(test, cohort_left_table(pmd, pte + 7));
+	arch_pmd_set_cohort(pmd, true);
+	KUNIT_EXPECT_FALSE(test, cohort_left_table(pmd, pte));
 	KUNIT_EXPECT_TRUE(test, cohort_left_table(&other, pte));
-	pmd_clear(&pmd);
-	KUNIT_EXPECT_TRUE(test, cohort_left_table(&pmd, pte));
+	pmd_clear(pmd);
+	KUNIT_EXPECT_TRUE(test, cohort_left_table(pmd, pte));
 	__free_page(page);
 }
 
