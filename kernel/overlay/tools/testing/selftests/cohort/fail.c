@@ -323,11 +323,13 @@ static void test_fail(long arg)
 static void test_fail_gigabyte(long arg)
 {
 	const size_t len = 128 << 20, gigabyte = 1 << 30;
-	char *base = (char *)0x3f00000000UL;
+	char *base = (char *)(uintptr_t)0x3f00000000ULL;
 	int failed = 0, status;
 	bool clean = false;
 	long nth;
 
+	if (sizeof(long) < 8)
+		skip("no gigabyte to spare");
 	need_injection();
 	become_zygote();
 	for (nth = 1; nth < 1000 && !clean; nth++, base += 2 * gigabyte) {

@@ -412,6 +412,7 @@ static void test_move_page(long arg)
 
 #define LARGE	(128UL << 20)
 #define GIGABYTE (1UL << 30)
+#define LARGE_AT ((char *)(uintptr_t)0x5000000000ULL + GIGABYTE / 4)
 
 /* Large shared memory, alone in a gigabyte of each process, at the same offset in it. */
 static void start_large(int peers)
@@ -421,9 +422,8 @@ static void start_large(int peers)
 	file = make_file("tmpfs", 16);
 	must_call(ftruncate(file, LARGE));
 	for (int i = 0; i <= peers; i++)
-		view[i] = (struct view){ (char *)0x5000000000 + i * 2 * GIGABYTE + GIGABYTE / 4, 0,
-					 LARGE / page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-					 file };
+		view[i] = (struct view){ LARGE_AT + i * 2 * GIGABYTE, 0, LARGE / page_size,
+					 PROT_READ | PROT_WRITE, MAP_SHARED, file };
 	spawn_all(peers);
 }
 

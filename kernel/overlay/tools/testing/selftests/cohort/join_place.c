@@ -365,7 +365,7 @@ static void spoil(struct headers *h, enum odd odd)
 		last->p_align = 3 * page_size;
 		break;
 	case HUGE_ALIGN:
-		last->p_align = 1UL << 63;
+		last->p_align = ~(~0UL >> 1);
 		break;
 	case ALL_WRITTEN:
 		h->header[0].p_flags |= PF_W;

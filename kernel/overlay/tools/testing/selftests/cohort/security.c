@@ -11,6 +11,13 @@
 #include <sys/statvfs.h>
 #include <linux/sched.h>
 
+/* Some machines of 32 bits have an older call too, which a kernel may lack. */
+#ifdef __NR_setresuid32
+#define NR_SETRESUID	__NR_setresuid32
+#else
+#define NR_SETRESUID	__NR_setresuid
+#endif
+
 #define NOBODY		65534
 
 static long become_nobody(long a, long b)
@@ -246,14 +253,16 @@ static void expect_tables(int who, bool wanted, const char *what)
 static struct area alone;
 
 /* A table far above the others, after empty entries of the topmost table. */
-#define FAR	((char *)0x300000000000)
+#define FAR	((char *)(sizeof(long) < 8 ? (uintptr_t)0x30000000 : (uintptr_t)0x300000000000ULL))
 
 static void make_areas(void)
 {
 	char *p;
 
 	area_make(&area, MIXED);
-	area_make(&alone, ALONE);
+	/* no gigabyte to spare: it stays without a page */
+	if (sizeof(long) == 8)
+		area_make(&alone, ALONE);
 	p = mmap(FAR, table_size, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	must(p == FAR, "mmap: %s", strerror(errno));
@@ -337,9 +346,9 @@ static long become_failing(long nth, long unused)
 	long ret;
 
 	arm(nth);
-	ret = syscall(__NR_setresuid, -1, NOBODY, -1) ? -errno : 0;
+	ret = syscall(NR_SETRESUID, -1, NOBODY, -1) ? -errno : 0;
 	/* the file that arms may be written by root only */
-	while (syscall(__NR_setresuid, -1, 0, -1))
+	while (syscall(NR_SETRESUID, -1, 0, -1))
 		must(errno == ENOMEM, "setresuid: %s", strerror(errno));
 	return ret ?: !disarm();
 }

@@ -196,8 +196,14 @@ static void test_stop_sharing(long arg)
 
 /* --- more than one entry of the topmost table ----------------------------- */
 
-#define HUGE	((char *)0x300000000000)
-#define SLOT	0x8000000000UL	/* what an entry of the topmost table maps */
+#define HUGE	((char *)(uintptr_t)0x300000000000ULL)
+#define SLOT	((size_t)0x8000000000ULL)	/* what an entry of the topmost table maps */
+
+static void need_terabytes(void)
+{
+	if (sizeof(long) < 8)
+		skip("no terabytes to spare");
+}
 
 static long far_access(long slot, long tag)
 {
@@ -212,9 +218,11 @@ static long far_access(long slot, long tag)
 /* There is nothing in its slots 0, 2 and 3. */
 static void test_terabytes(long arg)
 {
-	char *p = mmap(HUGE, 5 * SLOT, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	char *p;
 
+	need_terabytes();
+	p = mmap(HUGE, 5 * SLOT, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (p != HUGE)
 		skip("no room for a region of terabytes: %s", strerror(errno));
 	page_fill(HUGE + SLOT, 601);
@@ -239,10 +247,13 @@ static long huge_pages_right(long tag, long new)
 /* Sixteen terabytes of shared memory with two touched pages. */
 static void test_sparse(long arg)
 {
-	char *p = mmap(HUGE, 32 * SLOT, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-	long before = proc_field(0, "status", "VmPTE"), after;
+	long before, after;
+	char *p;
 
+	need_terabytes();
+	p = mmap(HUGE, 32 * SLOT, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	before = proc_field(0, "status", "VmPTE");
 	if (p != HUGE)
 		skip("no room for a region of terabytes: %s", strerror(errno));
 	page_fill(HUGE, 1);

@@ -84,7 +84,7 @@ static void fill_memory(void)
 /* map a table, or enough to share a PMD table, and select it */
 static void map_memory(enum kind kind, int level)
 {
-	static uintptr_t gigabyte = 0x3800000000UL;
+	static uintptr_t gigabyte = (uintptr_t)0x3800000000ULL;
 
 	cleared = quick ? 16 : 64;
 	*word(LEVEL) = level;

@@ -25,8 +25,10 @@ static char *page_at(long n)
 /* A new empty gigabyte at each call. */
 static char *gigabyte(void)
 {
-	static uintptr_t next = 0x3000000000UL;
+	static uintptr_t next = (uintptr_t)0x3000000000ULL;
 
+	if (sizeof(long) < 8)
+		skip("no gigabyte to spare");
 	next += 2 * GIGABYTE;
 	return (char *)next;
 }

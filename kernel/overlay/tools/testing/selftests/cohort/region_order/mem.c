@@ -166,8 +166,8 @@ void must_map_at_most(char *from, size_t len, int order)
 	while (off < len) {
 		int got = mapped_order(from + off);
 
-		must(got <= order, "page %zu: order %d, which is more than %d", off / page_size,
-		     got, order);
+		must(got <= order, "page %zu: order %d, which is more than %d",
+		     (size_t)(off / page_size), got, order);
 		off += page_size << (got > 0 ? got : 0);
 	}
 }
@@ -186,8 +186,8 @@ void must_map_in_table(char *from, size_t len)
 	for (size_t off = 0; off < len; off += page_size << order_in_table()) {
 		int got = mapped_order(from + off);
 
-		must(got == order_in_table(), "page %zu: order %d, not %d", off / page_size, got,
-		     order_in_table());
+		must(got == order_in_table(), "page %zu: order %d, not %d",
+		     (size_t)(off / page_size), got, order_in_table());
 	}
 }
 
@@ -312,6 +312,7 @@ void must_map_whole(char *from, size_t len, int most)
 	for (size_t off = 0; off < len; off += page_size) {
 		int got = mapped_order(from + off);
 
-		must(got >= 0 && got <= most, "page %zu is of order %d", off / page_size, got);
+		must(got >= 0 && got <= most, "page %zu is of order %d",
+		     (size_t)(off / page_size), got);
 	}
 }
