@@ -143,6 +143,10 @@ fn of(command: &str) -> Option<Extra> {
                 "cohort lab setup --arch arm64",
                 "Install also what guests of arm64 need.",
             ),
+            (
+                "cohort lab setup --arch armv7",
+                "Install also what guests of armv7 need.",
+            ),
         ],
         "cohort lab build" => &[
             (

@@ -40,8 +40,10 @@ pub struct KernelBuild {
 
 #[derive(Debug)]
 pub struct Facts {
-    /// Debian's name.
+    /// What the lab calls it.
     pub name: &'static str,
+    /// What Debian calls it.
+    pub debian: &'static str,
     /// The emulator's program.
     pub qemu: &'static str,
     /// The Debian package of the emulator.
@@ -50,6 +52,10 @@ pub struct Facts {
     pub gcc: &'static str,
     /// Other packages that its guests need: name and reason.
     pub packages: &'static [(&'static str, &'static str)],
+    /// The fuzzer runs on it: it needs an address space of 64 bits.
+    pub fuzzes: bool,
+    /// The root file system of its guests when they run the kernel's selftests: a recipe.
+    pub rootfs: &'static str,
     /// The Rust target of `cohort` in its guests; None for this machine's own.
     pub rust: Option<&'static str>,
     /// Words to add to the kernel's command line under `-icount`.
@@ -74,10 +80,13 @@ pub const LAB: Arch = Arch(&ALL[0]);
 pub static ALL: &[Facts] = &[
     Facts {
         name: "amd64",
+        debian: "amd64",
         qemu: "qemu-system-x86_64",
         qemu_package: "qemu-system-x86",
         gcc: "gcc",
         packages: &[],
+        fuzzes: true,
+        rootfs: "base",
         rust: None,
         // One TSC tick is one instruction and one nanosecond. Do not calibrate the local APIC's
         // timer: that would spin for 200 million instructions.
@@ -107,6 +116,7 @@ pub static ALL: &[Facts] = &[
     },
     Facts {
         name: "arm64",
+        debian: "arm64",
         qemu: "qemu-system-aarch64",
         qemu_package: "qemu-system-arm",
         gcc: "aarch64-linux-gnu-gcc",
@@ -120,6 +130,8 @@ pub static ALL: &[Facts] = &[
                 "the guest's init and cohort are linked with it",
             ),
         ],
+        fuzzes: true,
+        rootfs: "python-arm64",
         rust: Some("aarch64-unknown-linux-gnu"),
         icount: "",
         lab: Some(Board {
@@ -140,6 +152,49 @@ pub static ALL: &[Facts] = &[
         pci: Board {
             machine: "virt",
             cpu: "max",
+            bus: "pci",
+            cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
+            host_tsc: false,
+        },
+    },
+    Facts {
+        name: "armv7",
+        debian: "armhf",
+        qemu: "qemu-system-arm",
+        qemu_package: "qemu-system-arm",
+        gcc: "arm-linux-gnueabihf-gcc",
+        packages: &[
+            (
+                "gcc-arm-linux-gnueabihf",
+                "compiles the kernel and the guest's programs for armv7",
+            ),
+            (
+                "libc6-dev-armhf-cross",
+                "the guest's programs for armv7 are linked with it",
+            ),
+        ],
+        fuzzes: false,
+        rootfs: "tools-armv7",
+        rust: Some("armv7-unknown-linux-gnueabihf"),
+        icount: "",
+        lab: Some(Board {
+            // A kernel with short descriptors reaches addresses of 32 bits.
+            machine: "virt,highmem=off",
+            cpu: "cortex-a15",
+            bus: "device",
+            cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
+            host_tsc: false,
+        }),
+        kernel: Some(KernelBuild {
+            make: "arm",
+            cross: "arm-linux-gnueabihf-",
+            target: "zImage",
+            image: "arch/arm/boot/zImage",
+            config: "armv7",
+        }),
+        pci: Board {
+            machine: "virt,highmem=off",
+            cpu: "cortex-a15",
             bus: "pci",
             cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
             host_tsc: false,

@@ -193,7 +193,7 @@ impl Packaged {
         let name = newest(&found).with_context(|| {
             format!(
                 "{} has no package {} for {}",
-                self.suite, self.package, self.arch.name
+                self.suite, self.package, self.arch.debian
             )
         })?;
         run_or_fail(
@@ -224,8 +224,8 @@ impl Packaged {
         let mut command = Command::new(program);
         let dir = dir.display();
         for option in [
-            format!("APT::Architecture={}", self.arch.name),
-            format!("APT::Architectures={}", self.arch.name),
+            format!("APT::Architecture={}", self.arch.debian),
+            format!("APT::Architectures={}", self.arch.debian),
             "APT::Sandbox::User=root".into(),
             "APT::Update::Error-Mode=any".into(),
             "Acquire::Retries=3".into(),

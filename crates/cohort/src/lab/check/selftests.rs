@@ -14,10 +14,6 @@ use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 
-/// The root file systems of the tests, of the lab's architecture and of others: there only its disk
-/// matters, as the programs are linked statically.
-const ROOTFS: &str = "base";
-const ROOTFS_ARM64: &str = "python-arm64";
 /// The program that prints KUnit's results.
 const KUNIT_PROGRAM: &str = "kunit";
 /// The fuzzer. A short run of it is a test of its own.
@@ -91,9 +87,12 @@ pub fn test(
     if build::has_option(lab, arch, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab, arch)?);
     }
-    // Last: it leaves the guest with swap and merging switched on.
-    selftests.push(programs::fuzz(lab, arch)?);
-    let regressions = programs::regressions(lab)?;
+    let mut regressions = Vec::new();
+    if arch.fuzzes {
+        // Last: it leaves the guest with swap and merging switched on.
+        selftests.push(programs::fuzz(lab, arch)?);
+        regressions = programs::regressions(lab)?;
+    }
     let names: Vec<&str> = selftests
         .iter()
         .map(|program| program.name())
@@ -106,7 +105,7 @@ pub fn test(
     }
     let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
     // Files on a disk, swap and direct I/O are among what is tested.
-    let rootfs = rootfs::image(lab, if arch == LAB { ROOTFS } else { ROOTFS_ARM64 })?;
+    let rootfs = rootfs::image(lab, arch.rootfs)?;
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
         Spec {
             name: match arch == LAB {

@@ -154,7 +154,7 @@ fn debootstrap(
             None => vec!["--variant=minbase".to_string()],
             Some(arch) => vec![
                 "--variant=extract".to_string(),
-                format!("--architectures={}", arch.name),
+                format!("--architectures={}", arch.debian),
             ],
         })
         .arg(format!("--include={}", recipe.packages.join(",")))
