@@ -256,6 +256,8 @@ static void test_unused_entries(long arg)
 
 	if (!sharing_possible())
 		skip("this kernel shares no tables now");
+	if (!HARDWARE_AGES)
+		skip("pages beside a fault are mapped young here");
 	become_zygote();
 	file = map_at(arena(1), pages * page_size, PROT_READ, MAP_PRIVATE | MAP_FIXED,
 		      make_file("tmpfs", pages), 0);

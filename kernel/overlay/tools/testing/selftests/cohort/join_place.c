@@ -134,7 +134,7 @@ static int program(int argc, char **argv)
 	pid_t child = 0;
 
 	page_size = sysconf(_SC_PAGESIZE);
-	table_size = page_size * (page_size / sizeof(long));
+	table_size = page_size * (page_size / 8);
 	r.shared = shared_tables(0);
 	if (how & ORDER && prctl(PR_SET_REGION_ORDER, PR_ORDER_FILE,
 				 MADV_ORDER | 4 << MADV_ORDER_SHIFT, 0, 0))
@@ -188,8 +188,15 @@ static void start_labelled(const char *dir, const char *words)
 	must(report != MAP_FAILED, "mmap: %s", strerror(errno));
 }
 
+static void need_places(void)
+{
+	if (sizeof(long) < 8)
+		skip("programs of 32 bits have no places");
+}
+
 static void start_members(const char *words)
 {
+	need_places();
 	start_labelled(groups[0], words);
 }
 
@@ -621,6 +628,7 @@ static void test_charge(long arg)
 	const long least = 64 * MAX_PLACES;
 	long held, before, after, left;
 
+	need_places();
 	start_labelled(group, "web places");
 	map_fd(1, make_image("tmpfs", IMAGE_BYTES, CODE_BYTES));
 	spawn_members(1);

@@ -98,7 +98,7 @@ static void test_device_memory(long arg)
 	cmd.addr = (uintptr_t)device_area;
 	for (int i = 0; i < DEVICE_PAGES; i++)
 		page_fill(device_area + i * page_size, 100 + i);
-	must_call(madvise(device_area, table_size, MADV_NOHUGEPAGE));
+	no_huge_pages(device_area, table_size);
 	must(!ioctl(fd, MIRROR_TO_DEVICE, &cmd), "HMM_DMIRROR_MIGRATE_TO_DEV: %s",
 	     strerror(errno));
 	must(cmd.cpages == DEVICE_PAGES, "%llu pages are in the device", cmd.cpages);

@@ -363,7 +363,7 @@ static void test_copy_while_unsharing(long arg)
 	pair.go = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	map_at(pair.base, 2 * HALF * page_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must_call(madvise(pair.base, 2 * HALF * page_size, MADV_NOHUGEPAGE));
+	no_huge_pages(pair.base, 2 * HALF * page_size);
 	/* no fault in one region waits for the other's lock */
 	must_call(madvise(pair.base + HALF * page_size, HALF * page_size, MADV_DONTDUMP));
 	start_clock();

@@ -214,7 +214,7 @@ static void test_race(long selective)
 	memory = arena(4);
 	map_at(memory, table_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must_call(madvise(memory, table_size, MADV_NOHUGEPAGE));
+	no_huge_pages(memory, table_size);
 	fill_alike();
 	must_call(madvise(memory, table_size, MADV_MERGEABLE));
 	become_zygote();

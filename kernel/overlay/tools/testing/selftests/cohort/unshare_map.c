@@ -345,6 +345,8 @@ static void shm_over(struct model *m, long me)
 
 	if (access("/proc/sysvipc", F_OK))
 		skip("no SysV shared memory in this kernel");
+	if ((uintptr_t)r.start % SHMLBA)
+		skip("SysV shared memory may not lie there");
 	id = shmget(IPC_PRIVATE, page_size, 0600 | IPC_CREAT);
 	must(id >= 0, "shmget: %s", strerror(errno));
 	must(shmat(id, r.start, SHM_REMAP) == r.start, "shmat: %s", strerror(errno));

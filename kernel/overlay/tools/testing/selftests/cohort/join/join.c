@@ -170,7 +170,7 @@ static int program(char **argv)
 	long found = 0;
 
 	page_size = sysconf(_SC_PAGESIZE);
-	table_size = page_size * (page_size / sizeof(long));
+	table_size = page_size * (page_size / 8);
 	if (fd >= 0)
 		p = mmap(at, TABLES * table_size, PROT_READ,
 			 MAP_PRIVATE | (at ? MAP_FIXED : 0), fd, 0);

@@ -147,7 +147,7 @@ void setup_area(long pages)
 	map_at(memory, pages * page_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	/* the children write each page, so that no page is inherited */
-	must_call(madvise(memory, pages * page_size, MADV_NOHUGEPAGE));
+	no_huge_pages(memory, pages * page_size);
 	*memory = 1;
 }
 

@@ -66,6 +66,13 @@ char *arena(int tables)
 	return (char *)addr;
 }
 
+void no_huge_pages(void *addr, size_t len)
+{
+	/* a kernel without huge pages does not know the advice */
+	must(!madvise(addr, len, MADV_NOHUGEPAGE) || errno == EINVAL, "MADV_NOHUGEPAGE: %s",
+	     strerror(errno));
+}
+
 void *map_at(char *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	void *p = mmap(addr, len, prot, flags | MAP_FIXED_NOREPLACE, fd, off);

@@ -56,6 +56,7 @@ bool kind_readonly(enum kind kind);
 
 /* A new address at each call, with whole empty tables around it. */
 char *arena(int tables);
+void no_huge_pages(void *addr, size_t len);
 void *map_at(char *addr, size_t len, int prot, int flags, int fd, off_t off);
 int make_file(const char *fs, size_t pages);	/* "tmpfs" or "disk" */
 int open_direct(int fd, int flags);		/* the same file past the page cache */

@@ -11,6 +11,13 @@
 
 enum cohort_mode { MODE_STOCK, MODE_NEVER, MODE_OPTIN, MODE_ALWAYS };
 
+/* processors set the accessed bit: an old entry costs no fault */
+#ifdef __arm__
+#define HARDWARE_AGES		false
+#else
+#define HARDWARE_AGES		true
+#endif
+
 extern unsigned long page_size;
 extern unsigned long table_size;	/* what one last-level table maps */
 extern enum cohort_mode cohort_mode;

@@ -141,7 +141,7 @@ void make_area(void)
 	memory = arena(1);
 	map_at(memory, table_size, PROT_READ | PROT_WRITE,
 	       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must_call(madvise(memory, table_size, MADV_NOHUGEPAGE));
+	no_huge_pages(memory, table_size);
 	fill_alike();
 }
 
