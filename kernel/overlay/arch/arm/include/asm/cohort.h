@@ -12,10 +12,11 @@
 #ifndef __ASM_ARM_COHORT_H
 #define __ASM_ARM_COHORT_H
 
+#include <linux/pgtable.h>
+
 #include <asm/cachetype.h>
 #include <asm/cp15.h>
 #include <asm/domain.h>
-#include <asm/pgtable.h>
 #include <asm/smp_plat.h>
 #include <asm/tlbflush.h>
 
