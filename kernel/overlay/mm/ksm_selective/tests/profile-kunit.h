@@ -94,7 +94,7 @@ static void ksm_test_text(struct kunit *test)
 {
 	static const char text[] =
 		"global 10000-12000\n"
-		"global 7f0000000000-7f0000003000\n"
+		"global 7f000000-7f003000\n"
 		"known a\\x20b 1000\n"
 		"app 10000-11000 a\\x20b 1000\n";
 	static const struct ksm_app app = { .user = KUIDT_INIT(1000), .name = "a b" };
