@@ -28,7 +28,7 @@ static char *gigabyte(void)
 	static uintptr_t next = (uintptr_t)0x3000000000ULL;
 
 	if (sizeof(long) < 8)
-		skip("no gigabyte to spare");
+		skip("no room for it in 32 bits");
 	next += 2 * GIGABYTE;
 	return (char *)next;
 }
