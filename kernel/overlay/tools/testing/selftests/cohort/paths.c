@@ -366,7 +366,8 @@ static void end_damon(void)
 static void test_damon(long arg)
 {
 	static const char * const limits[][2] = {
-		{ "sz/min", "0" }, { "sz/max", "18446744073709551615" },
+		{ "sz/min", "0" },
+		{ "sz/max", sizeof(long) == 8 ? "18446744073709551615" : "4294967295" },
 		{ "nr_accesses/min", "0" }, { "nr_accesses/max", "4294967295" },
 		{ "age/min", "0" }, { "age/max", "4294967295" },
 	};
