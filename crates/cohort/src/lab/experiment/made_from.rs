@@ -96,7 +96,11 @@ fn kernel(lab: &Lab, configs: &[Config]) -> Result<String> {
     if configs.iter().any(|config| *config != Config::Pristine) {
         // KUnit's tests are in the debug kernel alone.
         let kunit = configs.contains(&Config::Debug);
-        let apart = |name: &str| name.starts_with("tools/") || name.starts_with("Documentation/");
+        // Experiments run on x86-64.
+        let foreign = |name: &str| name.starts_with("arch/") && !name.starts_with("arch/x86/");
+        let apart = |name: &str| {
+            name.starts_with("tools/") || name.starts_with("Documentation/") || foreign(name)
+        };
         add(&mut hasher, &lab.root, "kernel/overlay", |name| {
             apart(name) || (!kunit && name.contains("/tests/"))
         })?;
@@ -378,6 +382,8 @@ pub mod tests {
             ("kernel/overlay/mm/a.c", "/* Why. */\nint a;\n"),
             ("kernel/overlay/mm/cohort/tests/a.h", "int test;\n"),
             ("kernel/overlay/tools/test.c", "int test;\n"),
+            ("kernel/overlay/arch/arm/a.h", "int arm;\n"),
+            ("kernel/overlay/arch/x86/a.h", "int x86;\n"),
             ("kernel/hooks/series", "0001-a.patch\n"),
             (
                 "kernel/hooks/0001-a.patch",
@@ -420,6 +426,8 @@ pub mod tests {
             ("kernel/overlay/mm/a.c", "Why", "The reason", same),
             ("kernel/overlay/mm/a.c", "int a", "long a", &["kernel"]),
             ("kernel/overlay/tools/test.c", "int", "long", same),
+            ("kernel/overlay/arch/arm/a.h", "int", "long", same),
+            ("kernel/overlay/arch/x86/a.h", "int", "long", &["kernel"]),
             ("kernel/overlay/mm/cohort/tests/a.h", "int", "long", same),
             ("kernel/hooks/0001-a.patch", "a hook", "the hook", same),
             ("kernel/hooks/0001-a.patch", "A word", "Two words", same),
