@@ -82,17 +82,37 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 #define arch_cohort_set_pte(mm, addr, ptep, pte)	\
 	set_pte_at(mm, addr, ptep, pte)
 
+/*
+ * Make the instructions that an entry maps readable, unless they are since it was made. In
+ * arch/arm/mm/flush.c.
+ */
+void arch_cohort_sync_exec(pte_t pte);
+#define arch_cohort_sync_exec arch_cohort_sync_exec
+
+/*
+ * Write an entry to a table that nothing points to yet. Without set_ptes(), which empties
+ * the instruction caches of all processors for each entry that maps code.
+ */
+#define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)				\
+do {										\
+	BUILD_BUG_ON((nr) != 1);						\
+	arch_cohort_sync_exec(pte);						\
+	set_pte_ext(ptep, pte, pte_valid_user(pte) ? PTE_EXT_NG : 0);		\
+} while (0)
+
 struct vm_area_struct;
 
 /* True for [vdso], [vvar] and [sigpage]; in arch/arm/kernel/process.c. */
 bool arch_vma_is_vdso(const struct vm_area_struct *vma);
 
 /*
- * With low vectors, each process has a table of its own for them. An instruction cache
- * that is tagged by the address space is flushed for one when a page changes.
+ * With low vectors, each process has a table of its own for them. A processor that is
+ * not made for several walks tables in memory, not in its cache, and a new table would
+ * have to be written back. An instruction cache that is tagged by the address space is
+ * flushed for one when a page changes.
  */
 #define arch_cohort_supported()					\
-	(vectors_high() && !tlb_ops_need_broadcast() &&		\
+	(vectors_high() && is_smp() && !tlb_ops_need_broadcast() &&	\
 	 !icache_is_vivt_asid_tagged())
 
 #include <asm-generic/cohort.h>

@@ -51,6 +51,8 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 {
 	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, VM_EXEC);
 
+	/* An address space that gets another number later walks what is written here. */
+	dsb(ishst);
 	if (arm_cohort_many_pages(start, end))
 		flush_tlb_mm(mm);
 	else
@@ -100,6 +102,8 @@ static inline void arch_cohort_exit_flush(struct mm_struct *mm,
 {
 	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, 0);
 
+	/* As in arch_cohort_flush_user(). */
+	dsb(ishst);
 	flush_tlb_page(&vma, start);
 	flush_tlb_page(&vma, start + SZ_1M);
 }
