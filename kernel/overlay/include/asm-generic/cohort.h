@@ -80,6 +80,17 @@
 	set_ptes(mm, addr, ptep, pte, nr)
 #endif
 
+/*
+ * Where instruction caches do not see stores: what is done for code that a file got after
+ * a table's entries for it were made, before another process uses the table.
+ */
+#ifdef arch_cohort_sync_exec
+#define ARCH_COHORT_SYNC_EXEC	1
+#else
+#define ARCH_COHORT_SYNC_EXEC	0
+#define arch_cohort_sync_exec(pte)	((void)(pte))
+#endif
+
 /* What the architecture does before it frees a table, but for the destructor. */
 #ifndef arch_cohort_release_pte
 #define arch_cohort_release_pte(page)	((void)(page))

@@ -395,6 +395,15 @@ static void __use(struct joiner *a, struct cohort_table *ct, pmd_t entry)
 		__cohort_bf_join(ct, &run->sharers[i]);
 }
 
+/* A fault would make code readable that a file got after the table's entries were made. */
+static void sync_exec(struct cohort_table *ct)
+{
+	pte_t *ptep = ptdesc_address(ct->pt);
+
+	for (int i = 0; i < PTRS_PER_PTE; i++)
+		arch_cohort_sync_exec(ptep_get(ptep + i));
+}
+
 /*
  * Join a table that is there. Returns false if there is none, or if it cannot be joined
  * now; true if the entry is not empty any more.
@@ -417,6 +426,8 @@ static bool try_join(struct joiner *a)
 	if (ct) {
 		if (a->addr != ct->addr)
 			ct->spread = true;
+		if (ARCH_COHORT_SYNC_EXEC)
+			sync_exec(ct);
 		__use(a, ct, ct->open->entry);
 		atomic_long_inc(&cohort->borrowed);
 		__cohort_count(ct);

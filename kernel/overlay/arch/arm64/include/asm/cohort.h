@@ -53,6 +53,15 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 #define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\
 	__set_ptes(mm, addr, ptep, pte_mknoncont(pte), nr)
 
+/* Make the instructions that an entry maps readable, unless they are since it was made. */
+static inline void arch_cohort_sync_exec(pte_t pte)
+{
+	if (pte_present(pte) && pte_user_exec(pte) && !pte_special(pte))
+		__sync_icache_dcache(pte);
+}
+
+#define arch_cohort_sync_exec arch_cohort_sync_exec
+
 struct vm_area_struct;
 
 /* True for [vdso], [vvar] and their like; in arch/arm64/kernel/vdso.c. */
