@@ -410,6 +410,52 @@ static void test_exec(long arg)
 	ask(1, spots_intact, (long)&area, 0);
 }
 
+/* --- the first table of all ------------------------------------------------ */
+
+/* Where programs that are not position independent lie on 32-bit ARM. */
+#define FIRST	((char *)0x10000)
+
+static long first_is(long tag, long unused)
+{
+	sees(page_is(FIRST, tag), "the first table does not hold %ld", tag);
+	return 0;
+}
+
+static long first_fill(long tag, long unused)
+{
+	page_fill(FIRST, tag);
+	return first_is(tag, 0);
+}
+
+static void test_first(long arg)
+{
+	void *p = mmap(FIRST, 4 * page_size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (p != FIRST)
+		skip("no memory at %p: %s", FIRST, strerror(errno));
+	first_fill(7, 0);
+	become_zygote();
+	for (int i = 1; i <= 8; i++) {
+		spawn(1);
+		spawn(2);
+		ask(1, first_is, 7, 0);
+		/* one leaves the table, and one has it to its end */
+		ask(1 + i % 2, first_fill, 10 + i, 0);
+		ask(2 - i % 2, first_is, 7, 0);
+		first_is(7, 0);
+		quit(1);
+		quit(2);
+	}
+	/* the zygote leaves, so that the last child gets the table back and frees it */
+	spawn(1);
+	first_fill(8, 0);
+	ask(1, first_is, 7, 0);
+	ask(1, first_fill, 9, 0);
+	quit(1);
+	first_is(8, 0);
+}
+
 #define FILE_KINDS	(KIND(PRIV_FILE) | KIND(PRIV_DISK) | KIND(SHARED_FILE) | \
 			 KIND(SHARED_DISK))
 
@@ -448,6 +494,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(6) },
 	{ "Who sees a write to a page that all read as zeros?", test_zero_page,
 	  .guards = INVARIANT(2) | INVARIANT(6) },
+	{ "Who sees a write to the first pages of all?", test_first,
+	  .guards = INVARIANT(2) | INVARIANT(5) },
 	{ "Do all see write(2) to the file?", test_file_write, .kinds = FILE_KINDS,
 	  .guards = INVARIANT(2) | INVARIANT(6) },
 };
