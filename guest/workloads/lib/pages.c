@@ -2,6 +2,8 @@
 /* Which pages of a process are in its page tables, region by region. */
 #include "pages.h"
 
+#include <inttypes.h>
+
 void regions_read(struct regions *rs, pid_t pid)
 {
 	char path[64], line[512];
@@ -18,8 +20,8 @@ void regions_read(struct regions *rs, pid_t pid)
 		if (rs->count == MAX_REGIONS)
 			die("more than %d regions", MAX_REGIONS);
 		r->path[0] = '\0';
-		if (sscanf(line, "%lx-%lx %4s %*s %*s %lu %127s", &r->start, &r->end,
-			   r->perms, &r->inode, r->path) < 4)
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64 " %127s",
+			   &r->start, &r->end, r->perms, &r->inode, r->path) < 4)
 			die("%s: cannot read \"%s\"", path, line);
 		rs->count++;
 	}
@@ -87,7 +89,9 @@ size_t file_tables(pid_t pid)
 	if (fd < 0 || !maps)
 		die_errno(path);
 	while (fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx", &start, &end) != 2 || (long)start < 0)
+		/* [vsyscall] of 64 bits is the kernel's. */
+		if (sscanf(line, "%lx-%lx", &start, &end) != 2 ||
+		    (sizeof(start) > 4 && (long)start < 0))
 			continue;
 		for (table = start / TABLE; table <= (end - 1) / TABLE; table++) {
 			unsigned long from = table * TABLE > start ? table * TABLE : start;

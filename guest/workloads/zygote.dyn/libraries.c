@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <link.h>
 #include <malloc.h>
 
@@ -56,7 +57,7 @@ static void reserve(uintptr_t start, uintptr_t end)
 		return;
 	if (mmap((void *)start, end - start, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
-		die("cannot reserve %lx-%lx: %s", start, end, strerror(errno));
+		die("cannot reserve %" PRIxPTR "-%" PRIxPTR ": %s", start, end, strerror(errno));
 }
 
 /*
@@ -140,7 +141,8 @@ static void *load_separate(struct loader *l, const char *soname, const char *pat
 	if (dlinfo(handle, RTLD_DI_LINKMAP, &map))
 		die("%s", dlerror());
 	if (map->l_addr != base)
-		die("%s is at %lx instead of %lx", soname, (unsigned long)map->l_addr, base);
+		die("%s is at %" PRIxPTR " instead of %" PRIxPTR, soname,
+		    (uintptr_t)map->l_addr, base);
 	reserve(base + f.end, base + f.end + slack);
 	l->top = base & ~(TABLE - 1);
 	l->separated++;

@@ -24,6 +24,19 @@ static long bare_syscall(long nr, long a, long b, long c)
 	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
 	return x0;
 }
+#elif defined(__arm__)
+static long bare_syscall(long nr, long a, long b, long c)
+{
+	register long r0 __asm__("r0") = a;
+	register long r1 __asm__("r1") = b;
+	register long r2 __asm__("r2") = c;
+	register long r3 __asm__("r3") = nr;
+
+	/* Thumb code has its frame in r7. */
+	__asm__ volatile("push {r7}\n\tmov r7, r3\n\tsvc 0\n\tpop {r7}"
+			 : "+r"(r0) : "r"(r1), "r"(r2), "r"(r3) : "memory");
+	return r0;
+}
 #else
 #error "write bare_syscall() for this architecture"
 #endif
