@@ -5,7 +5,7 @@
 //! it, and a file of the plugin that names its registers.
 
 use anyhow::{Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A machine that QEMU emulates.
@@ -69,8 +69,8 @@ pub struct Facts {
 }
 
 /// A row of [`ALL`].
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Arch(&'static Facts);
 
 /// The architecture of the lab's kernels.
@@ -243,6 +243,12 @@ impl TryFrom<String> for Arch {
     }
 }
 
+impl From<Arch> for String {
+    fn from(arch: Arch) -> String {
+        arch.name.into()
+    }
+}
+
 fn names() -> String {
     let names: Vec<_> = Arch::all().map(|arch| arch.name).collect();
     names.join(", ")
@@ -267,6 +273,16 @@ impl Arch {
         match &self.0.kernel {
             Some(build) => Ok(build),
             None => bail!("the lab builds no kernel for {self}"),
+        }
+    }
+
+    /// Its directory in the kernel's source, below `arch`.
+    pub fn source(self) -> &'static str {
+        match &self.0.kernel {
+            // The kernel's build takes both words of x86 for one directory.
+            Some(build) if build.make == "x86_64" => "x86",
+            Some(build) => build.make,
+            None => self.0.name,
         }
     }
 

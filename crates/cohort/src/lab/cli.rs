@@ -133,6 +133,9 @@ enum Command {
         /// Names that `cohort lab list` prints.
         #[arg(required = true, value_name = "EXPERIMENT", add = complete::experiments())]
         experiments: Vec<String>,
+        /// Run what the experiments are on guests of this architecture: NAME-ARCH.
+        #[arg(long, value_name = "ARCH", default_value = "amd64")]
+        arch: Arch,
         /// Run the guests under this translation model: the name of a built-in or a TOML file.
         #[arg(long, value_name = "NAME", add = complete::models())]
         model: Option<String>,
@@ -291,12 +294,20 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Command::Run {
             experiments,
+            arch,
             model,
             check,
             bounds,
             keep,
             runs,
         } => {
+            let experiments: Vec<String> = match arch == LAB {
+                true => experiments,
+                false => experiments
+                    .iter()
+                    .map(|name| format!("{name}-{arch}"))
+                    .collect(),
+            };
             let under = experiment::Under {
                 model,
                 check,

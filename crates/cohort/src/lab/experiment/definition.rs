@@ -2,6 +2,7 @@
 //! Experiments: one TOML file per table or figure of a paper, checked completely when it is read.
 
 use crate::lab::Lab;
+use crate::lab::arch::{self, Arch};
 use crate::lab::experiment::compare::{PaperLine, Plot};
 use crate::lab::experiment::expr::Expr;
 use crate::lab::experiment::matrix;
@@ -14,6 +15,8 @@ use crate::show::{Kind, X};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::path::Path;
+use toml::{Table, Value};
 
 /// With icount, waits for the disk advance guest time in jumps: multiply step limits by this. The
 /// host's clock still ends the guest.
@@ -57,6 +60,9 @@ pub struct Experiment {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
+    /// Its architecture.
+    #[serde(default = "lab_arch", skip_serializing_if = "is_lab_arch")]
+    pub arch: Arch,
     /// MB.
     pub memory: u64,
     /// Processors.
@@ -263,6 +269,15 @@ fn one() -> u32 {
     1
 }
 
+fn lab_arch() -> Arch {
+    arch::LAB
+}
+
+/// Results say it if it is another.
+fn is_lab_arch(arch: &Arch) -> bool {
+    *arch == arch::LAB
+}
+
 fn bench() -> Config {
     Config::Bench
 }
@@ -284,7 +299,7 @@ pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
             names(lab)?.join(", ")
         );
     }
-    let text = files::read(&path)?;
+    let text = text_of(lab, &path)?;
     let written_out = matrix::expand(&text);
     let experiment: Experiment = written_out
         .and_then(|file| match file {
@@ -296,6 +311,45 @@ pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
         .validate(name, papers)
         .with_context(|| format!("{} has a mistake", path.display()))?;
     Ok(experiment)
+}
+
+/// The text of an experiment's file. With `like = "NAME"` all that it does not say is said by
+/// that experiment: a key of a table each, but lists as a whole.
+fn text_of(lab: &Lab, path: &Path) -> Result<String> {
+    let text = files::read(path)?;
+    // A text that is not TOML is reported by whoever reads it as an experiment, with the line.
+    let Ok(mut own) = toml::from_str::<Table>(&text) else {
+        return Ok(text);
+    };
+    let Some(like) = own.remove("like") else {
+        return Ok(text);
+    };
+    let name = like.as_str().context("`like` is not a name")?;
+    let other = lab.path(&format!("experiments/{name}.toml"));
+    if !other.is_file() {
+        bail!(
+            "{} is like `{name}`, and there is no such experiment",
+            path.display()
+        );
+    }
+    let mut merged: Table = toml::from_str(&files::read(&other)?)
+        .with_context(|| format!("{} is not an experiment", other.display()))?;
+    if merged.contains_key("like") {
+        bail!("{} is itself like another", other.display());
+    }
+    merge(&mut merged, own);
+    Ok(toml::to_string(&merged)?)
+}
+
+fn merge(into: &mut Table, own: Table) {
+    for (key, value) in own {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(into)), Value::Table(own)) => merge(into, own),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
 }
 
 impl Experiment {
@@ -486,6 +540,15 @@ impl Experiment {
     /// Every run gives the same figures.
     fn repeats_itself(&self) -> bool {
         self.guest.icount || self.variants.iter().all(|variant| variant.model.is_some())
+    }
+
+    /// The words of its commands.
+    pub fn words(&self) -> BTreeSet<&str> {
+        let commands = self.variants.iter().flat_map(|variant| {
+            let more = variant.setup.iter().chain(&variant.model_command);
+            more.chain([&variant.command])
+        });
+        commands.flat_map(|text| text.split_whitespace()).collect()
     }
 
     /// The kernels that it boots, each once.

@@ -5,6 +5,7 @@
 //! when something that can change it has changed.
 
 use crate::lab::Lab;
+use crate::lab::arch::Arch;
 use crate::lab::experiment::code;
 use crate::lab::experiment::definition::Experiment;
 use crate::lab::experiment::expr::Expr;
@@ -45,7 +46,7 @@ impl MadeFrom {
         model: Option<&str>,
     ) -> Result<Self> {
         Ok(MadeFrom {
-            kernel: kernel(lab, &experiment.kernels())?,
+            kernel: kernel(lab, experiment.guest.arch, &experiment.kernels())?,
             programs: programs(lab, experiment)?,
             experiment: definition(experiment, papers, model.is_some())?,
             model: translation(lab, experiment, model)?,
@@ -91,13 +92,13 @@ fn lossy(file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn kernel(lab: &Lab, configs: &[Config]) -> Result<String> {
+fn kernel(lab: &Lab, arch: Arch, configs: &[Config]) -> Result<String> {
     let mut hasher = Hasher::new();
     if configs.iter().any(|config| *config != Config::Pristine) {
         // KUnit's tests are in the debug kernel alone.
         let kunit = configs.contains(&Config::Debug);
-        // Experiments run on x86-64.
-        let foreign = |name: &str| name.starts_with("arch/") && !name.starts_with("arch/x86/");
+        let own = format!("arch/{}/", arch.source());
+        let foreign = |name: &str| name.starts_with("arch/") && !name.starts_with(&own);
         let apart = |name: &str| {
             name.starts_with("tools/") || name.starts_with("Documentation/") || foreign(name)
         };
@@ -119,7 +120,8 @@ fn kernel(lab: &Lab, configs: &[Config]) -> Result<String> {
     let mut configs = configs.to_vec();
     configs.sort_by_key(ToString::to_string);
     for config in configs {
-        for (symbol, asked) in kconfig::parse_fragments(&build::fragments(lab, config)?)? {
+        for (symbol, asked) in kconfig::parse_fragments(&build::fragments_for(lab, arch, config)?)?
+        {
             hasher.part(&format!("{config} {symbol}"), asked.value.as_bytes());
         }
     }

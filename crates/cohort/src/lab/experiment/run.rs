@@ -2,7 +2,8 @@
 //! Running experiments: boots their guests and computes figures from what they print.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition::{Boot, Experiment, Figure, Guest, PaperRef, Variant};
+use crate::lab::arch;
+use crate::lab::experiment::definition::{Boot, Experiment, Figure, PaperRef, Variant};
 use crate::lab::experiment::expr::{Expr, Figures, Reduce};
 use crate::lab::experiment::made_from::MadeFrom;
 use crate::lab::experiment::papers::Papers;
@@ -41,10 +42,14 @@ pub struct Under {
 }
 
 /// The hardware of an experiment's guest: the workloads, and this program if it asks for it.
-pub fn programs_of(lab: &Lab, guest: &Guest) -> Result<Vec<programs::Program>> {
-    let mut programs = programs::workloads(lab)?;
+pub fn programs_of(lab: &Lab, experiment: &Experiment) -> Result<Vec<programs::Program>> {
+    let guest = &experiment.guest;
+    let mut programs = match guest.arch == arch::LAB {
+        true => programs::workloads(lab)?,
+        false => programs::workloads_for(lab, guest.arch, &experiment.words())?,
+    };
     if guest.cohort {
-        programs.push(programs::cohort()?);
+        programs.push(programs::cohort_for(lab, guest.arch)?);
     }
     Ok(programs)
 }
@@ -66,15 +71,15 @@ pub fn run(
     let qemu = qemu_version()?;
     let mut kernels = Vec::new();
     for config in experiment.kernels() {
-        kernels.push(build::build(lab, config)?);
+        kernels.push(build::build_for(lab, experiment.guest.arch, config)?);
     }
     let host = Host {
         lab,
         experiment,
         under,
         kernels: &kernels,
-        init: programs::init(lab)?,
-        programs: programs_of(lab, &experiment.guest)?,
+        init: programs::init_for(lab, experiment.guest.arch)?,
+        programs: programs_of(lab, experiment)?,
         rootfs: match &experiment.guest.rootfs {
             Some(name) => Some(rootfs::image(lab, name)?),
             None => None,
@@ -223,7 +228,7 @@ impl Host<'_> {
         };
         let mut outcome = Spec {
             name: name.clone(),
-            machine: Machine::lab(),
+            machine: Machine::of(guest.arch)?,
             kernel: &kernel.image,
             memory: guest.memory,
             cpus: guest.cpus,

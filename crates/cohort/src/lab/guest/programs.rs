@@ -90,6 +90,20 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// As [`workloads`], for another architecture: those alone that `words` name, since not all are
+/// for every one.
+pub fn workloads_for(lab: &Lab, arch: Arch, words: &BTreeSet<&str>) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for folder in workload_folders(lab)? {
+        let name = folder.strip_suffix(DYNAMIC).unwrap_or(&folder);
+        if words.contains(name) {
+            programs.push(workload_for(lab, arch, &folder)?);
+        }
+    }
+    programs.extend(data_files(lab)?);
+    Ok(programs)
+}
+
 fn workload_folders(lab: &Lab) -> Result<Vec<String>> {
     let dir = lab.path(WORKLOADS);
     let mut folders = Vec::new();

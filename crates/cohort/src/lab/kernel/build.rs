@@ -225,11 +225,7 @@ pub fn has_option(lab: &Lab, arch: Arch, config: Config, option: &str) -> Result
 }
 
 /// The texts of the configuration's fragments.
-pub fn fragments(lab: &Lab, config: Config) -> Result<Vec<(String, String)>> {
-    fragments_for(lab, arch::LAB, config)
-}
-
-fn fragments_for(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<(String, String)>> {
+pub fn fragments_for(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<(String, String)>> {
     config
         .fragments(arch)?
         .iter()

@@ -175,7 +175,7 @@ fn under(calls: Calls, function: &str, variant: &str) -> Result<Calls> {
 
 /// Runs one variant; returns its kernel in words and what the plugin counted.
 fn boot(lab: &Lab, experiment: &Experiment, variant: &Variant) -> Result<(String, Calls)> {
-    let kernel = build::build(lab, variant.kernel)?;
+    let kernel = build::build_for(lab, experiment.guest.arch, variant.kernel)?;
     let guest = &experiment.guest;
     let image = match &guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
@@ -187,7 +187,7 @@ fn boot(lab: &Lab, experiment: &Experiment, variant: &Variant) -> Result<(String
     let name = format!("{}-{}@profile", experiment.name, variant.name);
     let outcome = Spec {
         name: name.clone(),
-        machine: Machine::lab(),
+        machine: Machine::of(guest.arch)?,
         kernel: &kernel.image,
         memory: guest.memory,
         cpus: guest.cpus,
@@ -195,8 +195,8 @@ fn boot(lab: &Lab, experiment: &Experiment, variant: &Variant) -> Result<(String
         rootfs: image.as_deref(),
         read_limit: None,
         cmdline: experiment.cmdline(variant),
-        init: &programs::init(lab)?,
-        programs: &run::programs_of(lab, guest)?,
+        init: &programs::init_for(lab, guest.arch)?,
+        programs: &run::programs_of(lab, experiment)?,
         steps,
         plugin: Some(&plugin),
         limit: guest.timeout * plugin.slower(),

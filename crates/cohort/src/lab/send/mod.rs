@@ -6,6 +6,7 @@ mod plan;
 
 use super::check::tally::Tally;
 use crate::lab::Lab;
+use crate::lab::arch;
 use crate::lab::experiment::kept;
 use crate::lab::host::files;
 use crate::lab::host::process::{output, run_logged};
@@ -512,7 +513,7 @@ impl Builder {
                 .arg(format!("{}/", self.tree.display())),
         )?;
         // An option that is not there yet is passed over.
-        let all: String = build::fragments(lab, Config::Bench)?
+        let all: String = build::fragments_for(lab, arch::LAB, Config::Bench)?
             .iter()
             .map(|(_, text)| text.as_str())
             .collect();

@@ -75,15 +75,16 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         );
     }
     plugin::ready(&Task::Record(PathBuf::new()))?;
-    let init = programs::init(lab)?;
-    let programs = run::programs_of(lab, &experiment.guest)?;
+    let arch = experiment.guest.arch;
+    let init = programs::init_for(lab, arch)?;
+    let programs = run::programs_of(lab, &experiment)?;
     let image = match &experiment.guest.rootfs {
         Some(name) => Some(rootfs::image(lab, name)?),
         None => None,
     };
     let mut traces = Vec::new();
     for variant in variants {
-        let kernel = build::build(lab, variant.kernel)?;
+        let kernel = build::build_for(lab, arch, variant.kernel)?;
         let name = format!("{}-{}", experiment.name, variant.name);
         let trace = lab.out(&format!("traces/{name}.trace"));
         let part = files::sibling(&trace, ".part");
@@ -94,7 +95,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         plugin.about = about(&experiment.name, &variant.name, &kernel);
         let outcome = Spec {
             name: format!("{name}@record"),
-            machine: Machine::lab(),
+            machine: Machine::of(arch)?,
             kernel: &kernel.image,
             memory: experiment.guest.memory,
             cpus: experiment.guest.cpus,
