@@ -63,7 +63,6 @@ struct Process {
     /// The group's addresses less its own.
     diff: u64,
     has: [Has; RANGES],
-    stale: u64,
 }
 
 struct Kernel {
@@ -76,8 +75,10 @@ struct Kernel {
     begun: [bool; RANGES],
     group: u64,
     mask: u64,
-    clock: u64,
-    seen: [u64; CORES],
+    /// Which cores have dropped what the CCID's last owner had.
+    seen: [bool; CORES],
+    /// All members are about to end: the next owner's first process drops what they leave.
+    abandoned: bool,
     pids: u32,
     frames: u64,
 }
@@ -98,8 +99,8 @@ impl Kernel {
             begun: [false; RANGES],
             group: 0,
             mask: 0,
-            clock: 1,
-            seen: [0; CORES],
+            seen: [false; CORES],
+            abandoned: false,
             pids: 0,
             frames: 0x1_0000_0000,
         };
@@ -145,9 +146,8 @@ impl Kernel {
             }
         }
         self.begun = [false; RANGES];
-        self.clock = 1;
         if self.broken != Some(Break::Reuse) {
-            self.seen = [0; CORES];
+            self.seen = [false; CORES];
         }
     }
 
@@ -172,7 +172,6 @@ impl Kernel {
             space,
             diff,
             has: [Has::Nothing; RANGES],
-            stale: 0,
         }
     }
 
@@ -294,12 +293,9 @@ impl Kernel {
             sink.set_member(core, &Member::default());
             return;
         };
-        let Process {
-            root, space, stale, ..
-        } = self.list[process];
+        let Process { root, space, .. } = self.list[process];
         sink.set_context(core, context(root));
-        if self.seen[core] < stale {
-            self.seen[core] = self.clock;
+        if !std::mem::replace(&mut self.seen[core], true) {
             sink.invalidate(core, Invalidation::Ccid { ccid: CCID });
         }
         sink.set_member(core, &abi::member(&self.memory, space).unwrap());
@@ -323,7 +319,9 @@ impl Kernel {
 
     fn end_range(&mut self, sink: &mut impl Sink, range: usize) {
         self.change_users(range, 0, S | ORPC);
-        self.drop_entries(sink, range, &[0, 1, 2]);
+        if !self.abandoned {
+            self.drop_entries(sink, range, &[0, 1, 2]);
+        }
         self.clear_bits(range, u32::MAX);
         self.begun[range] = false;
     }
@@ -406,9 +404,7 @@ impl Kernel {
         if self.begun[range] && self.broken != Some(Break::Claim) {
             self.set_bit(process, range);
             self.change_users(range, ORPC, 0);
-            self.clock += 1;
-            self.list[process].stale = self.clock;
-            self.drop_entries(sink, range, &self.cores_of(process));
+            self.drop_entries(sink, range, &[0, 1, 2]);
         }
         let (own, frame) = (self.page(), self.frame());
         self.write(own + page * 8, frame | RW);
@@ -458,9 +454,11 @@ impl Kernel {
 
     /// All end, and another group gets the CCID.
     fn end_group(&mut self, sink: &mut impl Sink) {
+        self.abandoned = true;
         for process in 0..PROCESSES {
             self.exit(sink, process);
         }
+        self.abandoned = false;
         self.new_group();
         for process in 0..PROCESSES {
             self.list[process] = self.new_process(self.list[process].diff);

@@ -30,9 +30,9 @@
  *   entries drop those of A, all 512, before its entry points to another table. The paper
  *   drops the one that was written, and one more at each later write of this member in its
  *   copy. To drop all at once needs no code where private tables change: not at faults, nor
- *   at mprotect() and the like. A member that maps something, or is new, does so on
- *   processors that it runs on. Others drop all shared entries before they run it: see
- *   cohort_ccid_behind().
+ *   at mprotect() and the like. A member that maps something, or is new, does the same once
+ *   for each A where others share. What is shared elsewhere stays: processes that live for
+ *   a short time find what those before them have left.
  * - d): a range ends with such a drop on all processors: when its last member leaves T or
  *   takes it back. One alone may be left; to end it then would cost a drop for each table
  *   that a child shared, at the child's exit.
@@ -107,7 +107,6 @@ void cohort_bf_do_switch(struct mm_struct *next)
 	struct cohort_space *space = READ_ONCE(next->cohort.bf);
 	unsigned int cpu = smp_processor_id();
 	struct cohort_ccid *set;
-	u64 stale;
 
 	if (!space) {
 		arch_cohort_mark(COHORT_BF_MARK_SPACE, 0);
@@ -117,9 +116,9 @@ void cohort_bf_do_switch(struct mm_struct *next)
 	if (!cpumask_test_cpu(cpu, &set->cpus))
 		cpumask_set_cpu(cpu, &set->cpus);
 	smp_mb();	/* pairs with those of who changes something */
-	stale = max(READ_ONCE(set->stale), READ_ONCE(space->stale));
 	if (cohort_ccid_behind(this_cpu_ptr(set->seen),
-			       atomic64_read(&set->clock), stale))
+			       atomic64_read(&set->clock),
+			       READ_ONCE(set->stale)))
 		arch_cohort_mark(COHORT_BF_MARK_CCID, set->ccid);
 	arch_cohort_mark(COHORT_BF_MARK_SPACE, __pa(&space->abi));
 }
@@ -166,13 +165,6 @@ void __cohort_bf_flush(struct cohort_table *ct, unsigned long start,
 			   &r->set->cpus);
 	else
 		drop_entries(r, &r->set->cpus);
-}
-
-/* A process has got bits: processors drop all shared entries before they run it. */
-static void make_stale(struct cohort_space *space)
-{
-	WRITE_ONCE(space->stale, atomic64_inc_return(&space->set->clock));
-	smp_mb();	/* before it is read who runs it */
 }
 
 /* --- who shares a range ---------------------------------------------------- */
@@ -582,8 +574,7 @@ static void mask_newcomer(struct cohort_range *r, struct cohort_space *space)
 {
 	switch (mask_member(r, space)) {
 	case MASKED_NEW:
-		make_stale(space);
-		drop_entries(r, mm_cpumask(space->mm));
+		drop_entries(r, &r->set->cpus);
 		break;
 	case MASKED_FULL:
 		end_range(r);

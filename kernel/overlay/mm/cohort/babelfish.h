@@ -71,7 +71,6 @@ struct cohort_ccid {
  * @set: the others
  * @list: in @set->members
  * @closing: it is about to have none any more; under @set->lock
- * @stale: a processor must drop all shared entries since then before it runs this process
  * @claim_start: the group addresses where it maps something now
  * @claim_end: and their end
  * @rcu: for processors that switch meanwhile
@@ -82,7 +81,6 @@ struct cohort_space {
 	struct cohort_ccid *set;
 	struct list_head list;
 	bool closing;
-	u64 stale;
 	unsigned long claim_start;
 	unsigned long claim_end;
 	struct rcu_head rcu;
