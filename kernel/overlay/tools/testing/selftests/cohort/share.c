@@ -412,8 +412,8 @@ static void test_exec(long arg)
 
 /* --- the first table of all ------------------------------------------------ */
 
-/* Where programs that are not position independent lie on 32-bit ARM. */
-#define FIRST	((char *)0x10000)
+/* Programs that are not position independent lie before it on 32-bit ARM. */
+#define FIRST	((char *)0x1c0000)
 
 static long first_is(long tag, long unused)
 {
