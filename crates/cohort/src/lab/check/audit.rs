@@ -5,6 +5,7 @@
 //! fails if a process hits an entry of others that is not its own.
 
 use super::mutate::image;
+use super::soak;
 use crate::lab::Lab;
 use crate::lab::arch;
 use crate::lab::guest::job::Step;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Guest seconds for a step.
 const STEP_LIMIT: u64 = 600;
+/// Of a phase of soak's load.
+const LOAD_SECONDS: u64 = 1;
 /// Fewer comparisons than this are not an audit.
 const ENOUGH: u64 = 10;
 /// The workload if none is named: forks and memory operations that any kernel has.
@@ -89,6 +92,9 @@ pub struct Options {
     /// `--without`: if none does.
     #[arg(long, conflicts_with = "kernel")]
     babelfish: bool,
+    /// Run soak's load besides, a guest second of each phase: some ten minutes.
+    #[arg(long, conflicts_with = "command")]
+    load: bool,
     /// Words for the kernel's command line.
     #[arg(
         long,
@@ -163,7 +169,15 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     let mut plugin = Plugin::new(&image, task)?;
     plugin.audit = !options.babelfish;
     plugin.whole = true;
+    let mut steps = options.steps();
     let mut programs = programs::workloads(lab)?;
+    let mut rootfs = None;
+    if options.load {
+        let round = soak::round(lab, LOAD_SECONDS)?;
+        steps.extend(round.steps);
+        programs.extend(round.programs);
+        rootfs = Some(round.rootfs);
+    }
     programs.push(programs::fuzz(lab, arch::LAB)?);
     if options.own() {
         programs.extend(programs::selftests(lab, arch::LAB, options.config)?);
@@ -175,7 +189,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         memory: options.memory,
         cpus: options.cpus,
         icount: true,
-        rootfs: None,
+        rootfs: rootfs.as_deref(),
         read_limit: None,
         cmdline: match options.babelfish {
             true => format!("{} {ALL_SHARE}", options.append),
@@ -183,7 +197,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         },
         init: &programs::init(lab)?,
         programs: &programs,
-        steps: options.steps(),
+        steps,
         plugin: Some(&plugin),
         limit: options.timeout,
     }

@@ -249,7 +249,7 @@ const LONG: &[Stage] = &[
     Stage {
         name: "shared TLB entries",
         counts: Counts::Status,
-        command: &["cohort", "lab", "audit", "--babelfish"],
+        command: &["cohort", "lab", "audit", "--babelfish", "--load"],
         made_from: GUEST,
     },
     Stage {

@@ -431,6 +431,7 @@ pub mod tests {
             bounds: Bounds::None,
             translations: None,
             guest: Guest {
+                arch: crate::lab::arch::LAB,
                 memory: 256,
                 cpus: 1,
                 icount: true,

@@ -203,22 +203,49 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
+/// One round of the load, for a guest that is watched by other means.
+pub struct Round {
+    /// The scripts.
+    pub programs: Vec<programs::Program>,
+    /// The image of the root file system.
+    pub rootfs: PathBuf,
+    /// The phases, of so many guest seconds each.
+    pub steps: Vec<Step>,
+}
+
+/// The load of [`soak`], without its measurements.
+pub fn round(lab: &Lab, seconds: u64) -> Result<Round> {
+    let load = load::load(lab)?;
+    let mut steps = vec![prepare(&load)];
+    steps.extend(phases(&load, 0, seconds));
+    Ok(Round {
+        programs: programs::scripts(lab, DIR, "/lab/soak")?,
+        rootfs: rootfs::image(lab, ROOTFS)?,
+        steps,
+    })
+}
+
+fn prepare(load: &Load) -> Step {
+    let line = format!("exec sh /lab/soak/prepare.sh {}", load.group);
+    Step::new("prepare", GRACE, line)
+}
+
+fn phases(load: &Load, round: u64, seconds: u64) -> impl Iterator<Item = Step> {
+    load.phases.iter().map(move |phase| {
+        Step::new(
+            phase_step(&phase.name, round),
+            seconds + GRACE,
+            format!("exec sh /lab/soak/load.sh {seconds} {}", phase.options),
+        )
+    })
+}
+
 /// The job: a short round, a measurement, and then a measurement after each round.
 fn steps(load: &Load, plan: &Plan) -> Vec<Step> {
-    let mut steps = vec![Step::new(
-        "prepare",
-        GRACE,
-        format!("exec sh /lab/soak/prepare.sh {}", load.group),
-    )];
+    let mut steps = vec![prepare(load)];
     for round in 0..=plan.rounds {
         let seconds = if round == 0 { WARM_UP } else { plan.seconds };
-        for phase in &load.phases {
-            steps.push(Step::new(
-                phase_step(&phase.name, round),
-                seconds + GRACE,
-                format!("exec sh /lab/soak/load.sh {seconds} {}", phase.options),
-            ));
-        }
+        steps.extend(phases(load, round, seconds));
         steps.push(Step::new(
             measure_step(round),
             GRACE,

@@ -77,6 +77,29 @@ fn an_experiment_is_read_and_becomes_jobs() {
 }
 
 #[test]
+fn an_experiment_like_another_says_what_differs() {
+    let (_dir, lab) = fake(GOOD);
+    let papers = Papers::of(&lab).unwrap();
+    let write = |text: &str| {
+        let text = format!("name = \"demo-armv7\"\n{text}");
+        files::write(&lab.path("experiments/demo-armv7.toml"), text.as_bytes()).unwrap();
+        load(&lab, "demo-armv7", &papers)
+    };
+    let found = write("like = \"demo\"\ntitle = \"Here\"\n[guest]\narch = \"armv7\"\n").unwrap();
+    assert_eq!(
+        (found.title.as_str(), found.about.as_str()),
+        ("Here", "Two ways.")
+    );
+    assert_eq!((found.guest.arch.name, found.guest.memory), ("armv7", 256));
+    assert_eq!(found.variants.len(), 2);
+    assert!(found.words().contains("fork-cost") && found.words().contains("put"));
+    let error = |text: &str| format!("{:#}", write(text).unwrap_err());
+    assert!(error("like = \"none\"\n").contains("no such experiment"));
+    assert!(error("like = \"demo-armv7\"\n").contains("itself like another"));
+    assert!(error("like = \"demo\"\n[guest]\narch = \"z80\"\n").contains("z80"));
+}
+
+#[test]
 fn variants_of_one_kernel_share_a_boot_unless_each_is_to_have_its_own() {
     let shared = GOOD.replace("kernel = \"pristine\"\n", "");
     let fresh = shared.replace("timeout = 60", "timeout = 60\nfresh = true");
