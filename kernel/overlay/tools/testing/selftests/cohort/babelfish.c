@@ -232,7 +232,10 @@ static void test_before(long arg)
 	start(3);
 	bits = number(3, "TlbPrivate");
 	ask(3, map_other, 0, 0);
-	must(number(3, "TlbPrivate") == bits, "it has a bit where nobody shares");
+	must(number(3, "TlbPrivate") <= bits, "it has a bit where nobody shares");
+	/* what it runs may come to share other tables, whose bits go */
+	ask(3, has_zeros, 0, 0);
+	bits = number(3, "TlbPrivate");
 	map_all(2, PROT_READ);
 	must(number(3, "TlbPrivate") == bits + TABLES, "it has %ld bits, %ld before",
 	     number(3, "TlbPrivate"), bits);
