@@ -58,7 +58,7 @@ def serving(name):
 
 def three_functions(_):
     args = numbers(kind="sparse", bytes=262144)
-    functions.prepare(-(-args.bytes // (functions.PAGE // 10)))
+    functions.prepare()
     running = [Container(name, functions.program(name, args, 0, True), core=0) for name in functions.FUNCTIONS]
 
     def work():

@@ -50,6 +50,8 @@ pub struct Facts {
     pub qemu_package: &'static str,
     /// The C compiler for guest programs.
     pub gcc: &'static str,
+    /// Its options there.
+    pub cflags: &'static [&'static str],
     /// Other packages that its guests need: name and reason.
     pub packages: &'static [(&'static str, &'static str)],
     /// The fuzzer runs on it: it needs an address space of 64 bits.
@@ -84,6 +86,7 @@ pub static ALL: &[Facts] = &[
         qemu: "qemu-system-x86_64",
         qemu_package: "qemu-system-x86",
         gcc: "gcc",
+        cflags: &[],
         packages: &[],
         fuzzes: true,
         rootfs: "base",
@@ -120,6 +123,7 @@ pub static ALL: &[Facts] = &[
         qemu: "qemu-system-aarch64",
         qemu_package: "qemu-system-arm",
         gcc: "aarch64-linux-gnu-gcc",
+        cflags: &[],
         packages: &[
             (
                 "gcc-aarch64-linux-gnu",
@@ -163,6 +167,8 @@ pub static ALL: &[Facts] = &[
         qemu: "qemu-system-arm",
         qemu_package: "qemu-system-arm",
         gcc: "arm-linux-gnueabihf-gcc",
+        // A mark is an instruction of ARM, not of Thumb.
+        cflags: &["-marm"],
         packages: &[
             (
                 "gcc-arm-linux-gnueabihf",

@@ -349,7 +349,7 @@ fn compile_for(
     }
     let (before, after) = link.arguments();
     let mut gcc = Command::new(arch.gcc);
-    gcc.args(before).arg("-o").arg(target);
+    gcc.args(arch.cflags).args(before).arg("-o").arg(target);
     gcc.args(sources).args(after);
     run_or_fail(
         &mut gcc,
@@ -358,7 +358,7 @@ fn compile_for(
         |_| (),
     )?;
     let mut gcc = Command::new(arch.gcc);
-    let rules = output(gcc.args(before).arg("-MM").args(sources))?;
+    let rules = output(gcc.args(arch.cflags).args(before).arg("-MM").args(sources))?;
     let stamp_text = stamp_text(arch, sources, link, included(&rules).into_iter())?;
     files::write(&stamp, stamp_text.as_bytes())
 }
@@ -374,7 +374,7 @@ fn stamp_text(
     let mut hash = Hasher::new();
     hash.part("compiler", arch.gcc.as_bytes());
     let (before, after) = link.arguments();
-    for argument in before.iter().chain(after) {
+    for argument in arch.cflags.iter().chain(before).chain(after) {
         hash.part("argument", argument.as_bytes());
     }
     for source in sources {

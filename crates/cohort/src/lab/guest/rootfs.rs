@@ -154,6 +154,8 @@ fn debootstrap(
             None => vec!["--variant=minbase".to_string()],
             Some(arch) => vec![
                 "--variant=extract".to_string(),
+                // /lib is /usr/lib, as where packages are configured.
+                "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr".to_string(),
                 format!("--architectures={}", arch.debian),
             ],
         })
