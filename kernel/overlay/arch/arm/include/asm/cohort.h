@@ -90,15 +90,18 @@ void arch_cohort_sync_exec(pte_t pte);
 #define arch_cohort_sync_exec arch_cohort_sync_exec
 
 /*
- * Write an entry to a table that nothing points to yet. Without set_ptes(), which empties
+ * Write an entry, one, to a table that nothing points to yet. Without set_ptes(), which empties
  * the instruction caches of all processors for each entry that maps code.
  */
-#define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)				\
-do {										\
-	BUILD_BUG_ON((nr) != 1);						\
-	arch_cohort_sync_exec(pte);						\
-	set_pte_ext(ptep, pte, pte_valid_user(pte) ? PTE_EXT_NG : 0);		\
-} while (0)
+static inline void arch_cohort_copy_ptes(struct mm_struct *mm,
+					 unsigned long addr, pte_t *ptep,
+					 pte_t pte, unsigned int nr)
+{
+	arch_cohort_sync_exec(pte);
+	set_pte_ext(ptep, pte, pte_valid_user(pte) ? PTE_EXT_NG : 0);
+}
+
+#define arch_cohort_copy_ptes arch_cohort_copy_ptes
 
 struct vm_area_struct;
 
