@@ -265,6 +265,19 @@ const LONG: &[Stage] = &[
         ],
         made_from: GUEST,
     },
+    Stage {
+        name: "shared TLB entries, a change untold",
+        counts: Counts::Status,
+        command: &[
+            "cohort",
+            "lab",
+            "audit",
+            "--babelfish",
+            "--without",
+            "__cohort_bf_flush",
+        ],
+        made_from: GUEST,
+    },
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
     Stage {
         name: "series",
