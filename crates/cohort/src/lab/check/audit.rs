@@ -309,6 +309,9 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("pristine"));
         let line = ["audit", "--babelfish", "--kernel", "vmlinux"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
+        // A command of one's own is all that runs.
+        let line = ["audit", "--load", "--", "fork-cost"];
+        assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
         let own = options(&["--", "fork-cost", "--rounds", "1"]).steps();
         assert_eq!(own[0].command, "fork-cost --rounds 1");
         assert_eq!(own.len(), 1);

@@ -72,6 +72,16 @@ const GUEST: &[&str] = &[
 /// The same with all of the command line, which runs in the guest.
 const RUST_AND_GUEST: &[&str] = &["crates", "Cargo.lock", "guest", "kernel"];
 
+/// A guest under the plugin, which passes or fails as a whole.
+const fn audit(name: &'static str, command: &'static [&'static str]) -> Stage {
+    Stage {
+        name,
+        counts: Counts::Status,
+        command,
+        made_from: GUEST,
+    }
+}
+
 /// The stages of `make test`. The host tools are built before: this program is one of them.
 const SHORT: &[Stage] = &[
     Stage {
@@ -227,35 +237,24 @@ const LONG: &[Stage] = &[
         made_from: GUEST,
     },
     // No kernel leaves out a TLB flush, but for the one that is made to.
-    Stage {
-        name: "flushes",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "audit"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "flushes, stock kernel",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "audit", "--config", "pristine"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "flushes, one left out",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
-        made_from: GUEST,
-    },
-    // No process finds another's translation in BabelFish's TLBs, but where no processor drops any.
-    Stage {
-        name: "shared TLB entries",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "audit", "--babelfish", "--load"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "shared TLB entries, none dropped",
-        counts: Counts::Status,
-        command: &[
+    audit("flushes", &["cohort", "lab", "audit"]),
+    audit(
+        "flushes, stock kernel",
+        &["cohort", "lab", "audit", "--config", "pristine"],
+    ),
+    audit(
+        "flushes, one left out",
+        &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
+    ),
+    // No process finds another's translation in BabelFish's TLBs, but where no processor drops any,
+    // or the kernel reports no change of a table.
+    audit(
+        "shared TLB entries",
+        &["cohort", "lab", "audit", "--babelfish", "--load"],
+    ),
+    audit(
+        "shared TLB entries, none dropped",
+        &[
             "cohort",
             "lab",
             "audit",
@@ -263,12 +262,10 @@ const LONG: &[Stage] = &[
             "--without",
             "drop_on_cpu",
         ],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "shared TLB entries, a change untold",
-        counts: Counts::Status,
-        command: &[
+    ),
+    audit(
+        "shared TLB entries, no change reported",
+        &[
             "cohort",
             "lab",
             "audit",
@@ -276,8 +273,7 @@ const LONG: &[Stage] = &[
             "--without",
             "__cohort_bf_flush",
         ],
-        made_from: GUEST,
-    },
+    ),
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
     Stage {
         name: "series",
@@ -309,6 +305,20 @@ const LONG: &[Stage] = &[
         name: "arm64: guest",
         counts: Counts::Tally,
         command: &["cohort", "lab", "test", "--arch", "arm64"],
+        made_from: GUEST,
+    },
+    Stage {
+        name: "armv7: set-up",
+        counts: Counts::Status,
+        command: &["cohort", "lab", "setup", "--arch", "armv7"],
+        made_from: &[],
+    },
+    Stage {
+        name: "armv7: guest",
+        counts: Counts::Tally,
+        command: &[
+            "cohort", "lab", "test", "--arch", "armv7", "--config", "bench",
+        ],
         made_from: GUEST,
     },
     Stage {
