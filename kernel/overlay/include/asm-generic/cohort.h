@@ -81,8 +81,8 @@
 #endif
 
 /*
- * Where instruction caches do not see stores: what is done for code that a file got after
- * a table's entries for it were made, before another process uses the table.
+ * Synchronize the instruction caches with the page of an entry, before another process
+ * uses the table: for architectures whose instruction caches do not see stores.
  */
 #ifdef arch_cohort_sync_exec
 #define ARCH_COHORT_SYNC_EXEC	1

@@ -31,8 +31,8 @@
  *   drops the one that was written, and one more at each later write of this member in its
  *   copy. To drop all at once needs no code where private tables change: not at faults, nor
  *   at mprotect() and the like. A member that maps something, or is new, does the same once
- *   for each A where others share. What is shared elsewhere stays: processes that live for
- *   a short time find what those before them have left.
+ *   for each A where others share. What is shared elsewhere stays. So a program whose
+ *   libraries others share drops their entries at its start, before it joins their tables.
  * - d): a range ends with such a drop on all processors: when its last member leaves T or
  *   takes it back. One alone may be left; to end it then would cost a drop for each table
  *   that a child shared, at the child's exit.

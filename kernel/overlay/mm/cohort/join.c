@@ -395,7 +395,10 @@ static void __use(struct joiner *a, struct cohort_table *ct, pmd_t entry)
 		__cohort_bf_join(ct, &run->sharers[i]);
 }
 
-/* A fault would make code readable that a file got after the table's entries were made. */
+/*
+ * Synchronize code that was written to a file after the table's entries were made. Without
+ * the table this process would fault, and the fault would do it.
+ */
 static void sync_exec(struct cohort_table *ct)
 {
 	pte_t *ptep = ptdesc_address(ct->pt);

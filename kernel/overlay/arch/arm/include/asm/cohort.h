@@ -83,15 +83,15 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 	set_pte_at(mm, addr, ptep, pte)
 
 /*
- * Make the instructions that an entry maps readable, unless they are since it was made. In
- * arch/arm/mm/flush.c.
+ * Synchronize the instruction caches with an entry's page, if it has changed since the
+ * entry was made. In arch/arm/mm/flush.c.
  */
 void arch_cohort_sync_exec(pte_t pte);
 #define arch_cohort_sync_exec arch_cohort_sync_exec
 
 /*
- * Write an entry, one, to a table that nothing points to yet. Without set_ptes(), which empties
- * the instruction caches of all processors for each entry that maps code.
+ * Write one entry to a table that nothing points to yet. Do not use set_ptes(), which
+ * empties the instruction caches of all processors for each entry that maps code.
  */
 static inline void arch_cohort_copy_ptes(struct mm_struct *mm,
 					 unsigned long addr, pte_t *ptep,

@@ -53,7 +53,10 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 #define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\
 	__set_ptes(mm, addr, ptep, pte_mknoncont(pte), nr)
 
-/* Make the instructions that an entry maps readable, unless they are since it was made. */
+/*
+ * Synchronize the instruction caches with an entry's page, if it has changed since the
+ * entry was made.
+ */
 static inline void arch_cohort_sync_exec(pte_t pte)
 {
 	if (pte_present(pte) && pte_user_exec(pte) && !pte_special(pte))
