@@ -174,7 +174,8 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     let mut rootfs = None;
     if options.load {
         let round = soak::round(lab, LOAD_SECONDS)?;
-        steps.extend(round.steps);
+        // First: it makes a disk for swap, which the selftests would have made otherwise.
+        steps.splice(0..0, round.steps);
         programs.extend(round.programs);
         rootfs = Some(round.rootfs);
     }
