@@ -59,6 +59,16 @@
 #define arch_pmd_cohort_plain(pmd)	(pmd)
 #endif
 
+/*
+ * Let an entry of a process, whose table nobody else uses any more, allow writing again;
+ * @dying if it will only throw the table away. What the entry has denied, it has denied to
+ * all that TLBs hold of the table.
+ */
+#ifndef arch_cohort_take_back
+#define arch_cohort_take_back(mm, pmdp, dying)	\
+	((void)(mm), (void)(dying), arch_pmd_clear_cohort(pmdp))
+#endif
+
 /* Write a child's entry for a shared table, before the child runs. */
 #ifndef arch_cohort_set_pmd
 #define arch_cohort_set_pmd(pmdp, pmd)	set_pmd(pmdp, pmd)
@@ -71,7 +81,8 @@
 
 /* Write back an entry of a table, which nobody else has changed since it was read. */
 #ifndef arch_cohort_set_pte
-#define arch_cohort_set_pte(mm, addr, ptep, pte)	set_pte(ptep, pte)
+#define arch_cohort_set_pte(mm, addr, ptep, pte)	\
+	((void)(mm), (void)(addr), set_pte(ptep, pte))
 #endif
 
 /* Write entries to a table that nothing points to yet. */

@@ -408,8 +408,8 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm,
 			/* The entry above denies writing: no TLB allows it. */
 			ClearPageAnonExclusive(pte_page(pte));
 			if (pte_write(pte))
-				ptep_set_wrprotect(mm, addr + i * PAGE_SIZE,
-						   ptep + i);
+				wrprotect_ptes(mm, addr + i * PAGE_SIZE, ptep + i,
+					       pte_batch_hint(ptep + i, pte));
 		}
 		nr = 0;
 	}
@@ -423,8 +423,10 @@ static void __drop_exclusive(struct cohort_table *ct, struct mm_struct *mm,
  *
  * All former users flushed when they left, so no other process can see the pages
  * through T, or begin to: GUP-fast rechecks the entry through which it came. The
- * entry allows writing again, which needs no flush: a CPU that still caches the
- * old entry takes one more fault, see cohort_fix_spurious().
+ * entry allows writing again. Where a TLB combines the rights of all levels that needs
+ * no flush: a CPU that still has what the entry denied takes one more fault, see
+ * cohort_fix_spurious(). Elsewhere arch_cohort_take_back() flushes, since an entry of T
+ * that was protected without a flush may still allow writing.
  *
  * Context: frees @ct by RCU; the caller then drops both locks.
  */
@@ -445,7 +447,7 @@ void __cohort_adopt(struct cohort_table *ct, struct cohort_sharer *sharer,
 	if (!dying && !ct->copied)
 		__drop_exclusive(ct, mm, addr);
 	ct->pt->pt_cohort = NULL;
-	arch_pmd_clear_cohort(cohort_user_pmd(sharer));
+	arch_cohort_take_back(mm, cohort_user_pmd(sharer), dying);
 	__cohort_unlink(ct, sharer);
 	kfree_rcu(ct, rcu);
 }

@@ -76,8 +76,12 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 		if (PageAnonExclusive(page))
 			ClearPageAnonExclusive(page);
 		if (pte_write(pte)) {
-			/* The entries above deny writing: no TLB allows it. */
-			ptep_set_wrprotect(c->mm, c->addr, src);
+			/*
+			 * The entries above deny writing: no TLB allows it. Entries
+			 * that the architecture holds together are of one folio.
+			 */
+			wrprotect_ptes(c->mm, c->addr, src,
+				       pte_batch_hint(src, pte));
 			pte = pte_wrprotect(pte);
 		}
 	} else if (pte_write(pte)) {

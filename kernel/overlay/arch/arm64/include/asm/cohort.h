@@ -2,19 +2,24 @@
 /*
  * Shared page tables: the bits of an upper-level entry that they use on arm64.
  *
- * The mark is a bit of a table descriptor that the hardware ignores. The entry could
- * also deny writing (APTable), but not on processors with permission indirection or
- * overlays, and processors may hold it beside a leaf entry. So each entry of a shared
- * table protects itself.
+ * The mark is a bit of a table descriptor that the hardware ignores. If the table maps
+ * private memory, the descriptor also denies writing (APTable), which holds for all
+ * entries below it, at any exception level. Processors with permission indirection or
+ * overlays ignore that (Arm ARM, "Hierarchical control of data access permissions"):
+ * there, each entry of a shared table protects itself.
  */
 #ifndef __ASM_COHORT_H
 #define __ASM_COHORT_H
 
+#include <asm/cpufeature.h>
 #include <asm/pgtable.h>
 #include <asm/tlbflush.h>
 
 #define PMD_COHORT_BIT	55
 #define PMD_COHORT	(_AT(pmdval_t, 1) << PMD_COHORT_BIT)
+/* APTable[1]: no writing. */
+#define PMD_APTABLE_RO_BIT	62
+#define PMD_APTABLE_RO	(_AT(pmdval_t, 1) << PMD_APTABLE_RO_BIT)
 
 /*
  * True if the entry points to a table that other processes may use as well: also
@@ -27,22 +32,34 @@ static inline bool arch_pmd_cohort(pmd_t pmd)
 	       (PMD_COHORT | PMD_TABLE_BIT);
 }
 
-/* True if this entry allows writing: always. */
+/* True if this entry allows writing; the entries below may still deny it. */
 static inline bool arch_pmd_cohort_write(pmd_t pmd)
 {
-	return true;
+	return !(pmd_val(pmd) & PMD_APTABLE_RO);
 }
 
-#define arch_cohort_table_protect()	false
+/* The kernel itself leaves hierarchical control on (TCR_EL1.HPD0 is 0). */
+static inline bool arch_cohort_table_protect(void)
+{
+	return !cpus_have_final_cap(ARM64_HAS_S1PIE) && !system_supports_poe();
+}
 
-/* The setters are atomic: hardware may set the access flag of a table. */
+#define arch_cohort_table_protect	arch_cohort_table_protect
+
+/*
+ * The setters are atomic: hardware may set the access flag of a table. An entry that
+ * denies writing without the mark is not seen by a walker without a lock either.
+ */
 static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
 {
 	set_bit(PMD_COHORT_BIT, (unsigned long *)&pmd_val(*pmdp));
+	if (wrprotect && arch_cohort_table_protect())
+		set_bit(PMD_APTABLE_RO_BIT, (unsigned long *)&pmd_val(*pmdp));
 }
 
 static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 {
+	clear_bit(PMD_APTABLE_RO_BIT, (unsigned long *)&pmd_val(*pmdp));
 	clear_bit(PMD_COHORT_BIT, (unsigned long *)&pmd_val(*pmdp));
 }
 
@@ -86,6 +103,36 @@ static inline void arch_cohort_flush_walk(struct mm_struct *mm,
 	__tlbi_user(vae1is, op);
 	__tlbi_sync_s1ish();
 }
+
+/*
+ * Processors may hold the entry of a table and entries of the table each for itself, so
+ * one of the table that was protected without a flush may allow writing as soon as the
+ * entry above does. Break before make, as arch_cohort_replace().
+ */
+static inline void arch_cohort_take_back(struct mm_struct *mm, pmd_t *pmdp,
+					 bool dying)
+{
+	pmdval_t val = pmd_val(READ_ONCE(*pmdp));
+	unsigned long asid;
+
+	if (dying || arch_pmd_cohort_write(__pmd(val))) {
+		arch_pmd_clear_cohort(pmdp);
+		return;
+	}
+	WRITE_ONCE(*pmdp, __pmd((val & ~PTE_VALID) | PTE_PRESENT_INVALID));
+	/* All of the address space: a table has more entries than one may name. */
+	dsb(ishst);
+	asid = __TLBI_VADDR(0, ASID(mm));
+	__tlbi(aside1is, asid);
+	__tlbi_user(aside1is, asid);
+	__tlbi_sync_s1ish();
+	/* No walk has met the entry: write it at once, without the mark. */
+	WRITE_ONCE(*pmdp, __pmd(val & ~(PMD_COHORT | PMD_APTABLE_RO)));
+	dsb(ishst);
+	isb();
+}
+
+#define arch_cohort_take_back arch_cohort_take_back
 
 /* A fault removes nothing here, and flush_tlb_fix_spurious_fault() is empty. */
 #define arch_cohort_fix_spurious(vma, addr)	\

@@ -11,7 +11,9 @@ static void cohort_test_entry_bad(struct kunit *test)
 {
 	pmd_t pmd = table_entry(), invalid;
 
-	arch_pmd_set_cohort(&pmd, false);
+	arch_pmd_set_cohort(&pmd, true);
+	KUNIT_EXPECT_EQ(test, pmd_val(pmd) & S1_TABLE_AP,
+			arch_cohort_table_protect() ? PMD_APTABLE_RO : 0);
 	invalid = __pmd((pmd_val(pmd) & ~PTE_VALID) | PTE_PRESENT_INVALID);
 	KUNIT_EXPECT_TRUE(test, pmd_cohort(invalid));
 	KUNIT_EXPECT_FALSE(test, pmd_none(invalid));
