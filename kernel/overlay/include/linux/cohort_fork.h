@@ -9,6 +9,8 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#include <linux/cohort_tlb_group.h>
+
 #include <linux/cohort_babelfish.h>
 #include <linux/cohort_group.h>
 
@@ -75,8 +77,10 @@ static inline void cohort_fork_begin(struct cohort_fork *cf,
 				     struct mm_struct *oldmm)
 {
 	cf->sharing = false;
-	if (cohort_active())
-		cohort_do_fork_begin(cf, mm, oldmm);
+	if (!cohort_active())
+		return;
+	cohort_tlb_fork(mm, oldmm);
+	cohort_do_fork_begin(cf, mm, oldmm);
 }
 
 static inline bool cohort_forking(struct cohort_fork *cf)

@@ -13,6 +13,8 @@
 
 #include <linux/sizes.h>
 
+#include <uapi/linux/prctl.h>
+
 struct cgroup_taskset;
 struct mem_cgroup;
 struct task_struct;
@@ -115,8 +117,11 @@ static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable)
 /* The calling process executes another program: find its group. */
 static inline void cohort_exec(struct mm_struct *mm, bool secure)
 {
-	if (cohort_active() && !secure)
-		cohort_do_exec(mm);
+	if (!cohort_active() || secure)
+		return;
+	cohort_do_exec(mm);
+	if (unlikely(mm->cohort.flags & PR_COHORT_TLB))
+		cohort_tlb_lead(mm);
 }
 
 /**
@@ -194,7 +199,12 @@ static inline unsigned long cohort_image_place(unsigned long place,
 }
 
 static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }
-static inline void cohort_exec(struct mm_struct *mm, bool secure) { }
+
+static inline void cohort_exec(struct mm_struct *mm, bool secure)
+{
+	if (cohort_active() && !secure && (mm->cohort.flags & PR_COHORT_TLB))
+		cohort_tlb_lead(mm);
+}
 
 static inline vm_fault_t cohort_attach(struct mm_struct *mm,
 				       struct vm_fault *vmf)

@@ -8,6 +8,7 @@
 #ifndef _LINUX_COHORT_IDS_H
 #define _LINUX_COHORT_IDS_H
 
+#include <linux/cohort_tlb_group.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
 
@@ -29,7 +30,8 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 	if (unlikely(READ_ONCE(mm->cohort.group)))
 		return true;
 #endif
-	return unlikely(atomic_read(&mm->cohort.nr_tables));
+	return unlikely(atomic_read(&mm->cohort.nr_tables)) ||
+	       cohort_tlb_held(mm);
 }
 
 /* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */

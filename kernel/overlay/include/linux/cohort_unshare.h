@@ -10,6 +10,7 @@
 #endif
 
 #include <linux/cohort_babelfish.h>
+#include <linux/cohort_tlb_group.h>
 
 #ifdef CONFIG_COHORT
 
@@ -65,8 +66,15 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	if (cause == COHORT_MAP)
+	int err = cause == COHORT_CHANGE ? cohort_tlb_change(mm, start, end) :
+					   cohort_tlb_diverge(mm, start, end);
+
+	if (err)
+		return err;
+	if (cause == COHORT_MAP) {
 		cohort_bf_claim(mm, start, end);
+		cohort_tlb_claim(mm, start, end);
+	}
 	return mm_cohort(mm) ?
 	       cohort_do_unshare_range(mm, start, end, cause) : 0;
 }
@@ -89,8 +97,15 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	if (cause == COHORT_MAP)
+	int err = cause == COHORT_CHANGE ? cohort_tlb_change(mm, start, end) :
+					   cohort_tlb_diverge(mm, start, end);
+
+	if (err)
+		return err;
+	if (cause == COHORT_MAP) {
 		cohort_bf_claim(mm, start, end);
+		cohort_tlb_claim(mm, start, end);
+	}
 	return mm_cohort(mm) ?
 	       cohort_do_unshare_edges(mm, start, end, cause) : 0;
 }

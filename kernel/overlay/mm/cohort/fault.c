@@ -25,6 +25,10 @@ static bool fault_through_table(struct vm_fault *vmf)
 	if (pmd_cohort_upper(pmdp_get_lockless(vmf->pmd)))
 		return true;
 
+	/* What it would install, it would install for itself: see arch/arm/mm/tlb_group.c. */
+	if (cohort_tlb_leaving(vmf->vma->vm_mm))
+		return false;
+
 	if (vmf->flags & (FAULT_FLAG_WRITE | FAULT_FLAG_UNSHARE))
 		return !is_cow_mapping(vmf->vma->vm_flags) &&
 		       arch_pmd_cohort_write(pmdp_get_lockless(vmf->pmd));

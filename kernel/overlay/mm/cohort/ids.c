@@ -41,7 +41,9 @@ static int leave_all(struct mm_struct *mm)
 		return -EINTR;
 	/* First, or each table that it leaves would get it a bit. */
 	cohort_bf_exit(mm);
-	err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
+	err = cohort_tlb_leave(mm);
+	if (!err)
+		err = cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE);
 	if (!err) {
 		/* Its later children belong to another cohort. */
 		if (mm->cohort.id)

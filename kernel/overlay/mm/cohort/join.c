@@ -492,7 +492,8 @@ bool cohort_may_join(struct mm_struct *mm)
 {
 	return READ_ONCE(cohort_mode) != COHORT_NEVER &&
 	       READ_ONCE(cohort_join) != COHORT_JOIN_NEVER &&
-	       !mm_has_notifiers(mm) && !READ_ONCE(mm->cohort.leaving);
+	       !mm_has_notifiers(mm) && !READ_ONCE(mm->cohort.leaving) &&
+	       !cohort_tlb_held(mm);
 }
 
 /* True if a fault may bring a huge page for the whole range, which a table keeps out. */

@@ -10,7 +10,8 @@
 
 /**
  * cohort_prctl_set() - make the caller a zygote, or end that
- * @flags: PR_COHORT_ZYGOTE, and with it PR_COHORT_KEEP_EXEC, PR_COHORT_KEEP_IDS;
+ * @flags: PR_COHORT_ZYGOTE, and with it PR_COHORT_KEEP_EXEC, PR_COHORT_KEEP_IDS,
+ *	   PR_COHORT_TLB;
  *	   0 ends sharing at later forks; or PR_COHORT_GROUP alone
  * @name: with PR_COHORT_GROUP the group of programs that the caller and its children
  *	  will execute, empty for none; else NULL
@@ -18,22 +19,32 @@
  * Recorded in every mode, has effect in mode "optin". Needs no privilege, because
  * it only changes how the caller's own children are forked.
  *
- * Return: 0; -EINVAL for unknown flags, flags without PR_COHORT_ZYGOTE or a name that
- * no group may have; -EFAULT; -EINTR.
+ * Return: 0; -EINVAL for unknown flags, flags without PR_COHORT_ZYGOTE, PR_COHORT_TLB
+ * without PR_COHORT_KEEP_EXEC or in a kernel without it, or a name that no group may
+ * have; -EPERM for PR_COHORT_TLB without CAP_SYS_ADMIN; -EFAULT; -EINTR.
  */
 long cohort_prctl_set(unsigned long flags, const char __user *name)
 {
 	struct mm_struct *mm = current->mm;
+	long err;
 
 	if (flags == PR_COHORT_GROUP)
 		return cohort_prctl_group(name);
 	if (name)
 		return -EINVAL;
 	if (flags & ~(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC |
-		      PR_COHORT_KEEP_IDS))
+		      PR_COHORT_KEEP_IDS | PR_COHORT_TLB))
 		return -EINVAL;
 	if (flags && !(flags & PR_COHORT_ZYGOTE))
 		return -EINVAL;
+	/* It begins at an exec, when nothing of the program is mapped. */
+	if (flags & PR_COHORT_TLB) {
+		if (!(flags & PR_COHORT_KEEP_EXEC))
+			return -EINVAL;
+		err = cohort_tlb_enable();
+		if (err)
+			return err;
+	}
 	if (flags)
 		cohort_activate();
 	if (mmap_write_lock_killable(mm))

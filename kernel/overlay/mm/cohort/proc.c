@@ -36,6 +36,8 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 	seq_printf(m, "KeepIds:\t%d\n", !!(flags & PR_COHORT_KEEP_IDS));
 	cohort_group_show(m, mm);
 	cohort_bf_show(m, mm);
+	if (IS_ENABLED(CONFIG_COHORT_TLB))
+		seq_printf(m, "TlbGroup:\t%d\n", cohort_tlb_held(mm));
 	seq_printf(m, "SharedTables:\t%u\n", l.shared);
 	seq_printf(m, "OwnedTables:\t%u\n", l.owned);
 	if (IS_ENABLED(CONFIG_COHORT_GROUPS))

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared page tables: the bits of an upper-level entry that they use on ARM, with short
- * descriptors.
+ * Shared page tables: the bits of an upper-level entry that they use on ARM.
  *
- * An entry of Linux is two words: the hardware's entries for the first megabyte and for
- * the second. Both say the same; generic code reads the first alone, and here both are
- * written. The mark is the domain of the table (DOMAIN_COHORT), which is open whenever
- * that of user memory is: so what TLBs hold need not be flushed when the mark changes.
- * No bit of the entry denies writing, so each entry of a shared table protects itself.
+ * No bit of an entry denies writing, so each entry of a shared table protects itself.
  */
 #ifndef __ASM_ARM_COHORT_H
 #define __ASM_ARM_COHORT_H
@@ -15,22 +10,11 @@
 #include <linux/pgtable.h>
 
 #include <asm/cachetype.h>
+#include <asm/cohort-2level.h>
 #include <asm/cp15.h>
-#include <asm/domain.h>
 #include <asm/smp_plat.h>
+#include <asm/tlb_group.h>
 #include <asm/tlbflush.h>
-
-#define PMD_COHORT	PMD_DOMAIN(DOMAIN_COHORT)
-
-/*
- * True if the entry points to a table that other processes may use as well: also
- * while arch_cohort_replace() has made it invalid. A section of user memory would have
- * bits of its address or its attributes elsewhere; there is none.
- */
-static inline bool arch_pmd_cohort(pmd_t pmd)
-{
-	return (pmd_val(pmd) & (PMD_DOMAIN_MASK | PMD_TYPE_SECT)) == PMD_COHORT;
-}
 
 /* True if this entry allows writing: always. */
 static inline bool arch_pmd_cohort_write(pmd_t pmd)
@@ -39,44 +23,6 @@ static inline bool arch_pmd_cohort_write(pmd_t pmd)
 }
 
 #define arch_cohort_table_protect()	false
-
-/*
- * Write both words. @pmd is what generic code reads: the first. Without a barrier: the
- * flush at the end of fork has one, and so has any other flush that follows.
- */
-static inline void arch_cohort_set_pmd(pmd_t *pmdp, pmd_t pmd)
-{
-	WRITE_ONCE(pmdp[0], pmd);
-	/* The second half of the hardware's entries: see pgtable-2level.h. */
-	WRITE_ONCE(pmdp[1], __pmd(pmd_val(pmd) + PTE_HWTABLE_SIZE / 2));
-	clean_pmd_entry(pmdp);
-}
-
-#define arch_cohort_set_pmd arch_cohort_set_pmd
-
-/* As above, with the barrier. */
-static inline void arch_cohort_enter_pmd(pmd_t *pmdp, pmd_t pmd)
-{
-	arch_cohort_set_pmd(pmdp, pmd);
-	flush_pmd_entry(pmdp);
-}
-
-#define arch_cohort_enter_pmd arch_cohort_enter_pmd
-
-static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
-{
-	arch_cohort_set_pmd(pmdp, __pmd((pmd_val(*pmdp) & ~PMD_DOMAIN_MASK) |
-					PMD_COHORT));
-}
-
-static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
-{
-	arch_cohort_set_pmd(pmdp, __pmd((pmd_val(*pmdp) & ~PMD_DOMAIN_MASK) |
-					PMD_DOMAIN(DOMAIN_USER)));
-}
-
-/* No bit of an entry says so: the kernel knows the zero page by its number. */
-#define arch_cohort_pte_special(pte)	is_zero_pfn(pte_pfn(pte))
 
 /* There is no set_pte(): the hardware's entry depends on the address. */
 #define arch_cohort_set_pte(mm, addr, ptep, pte)	\
@@ -98,10 +44,22 @@ static inline void arch_cohort_copy_ptes(struct mm_struct *mm,
 					 pte_t pte, unsigned int nr)
 {
 	arch_cohort_sync_exec(pte);
-	set_pte_ext(ptep, pte, pte_valid_user(pte) ? PTE_EXT_NG : 0);
+	set_pte_ext(ptep, pte, pte_valid_user(pte) &&
+		    !cohort_tlb_anybody(mm, pte, false) ? PTE_EXT_NG : 0);
 }
 
 #define arch_cohort_copy_ptes arch_cohort_copy_ptes
+
+/* Entries of the table that members share are its last user's now. */
+static inline void arch_cohort_take_back(struct mm_struct *mm, pmd_t *pmdp,
+					 bool dying)
+{
+	if (cohort_tlb_held(mm))
+		__cohort_tlb_own(mm);
+	arch_pmd_clear_cohort(pmdp);
+}
+
+#define arch_cohort_take_back arch_cohort_take_back
 
 struct vm_area_struct;
 

@@ -42,7 +42,8 @@ static void cohort_test_entry_others(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(PMD_COHORT | PMD_TYPE_SECT)));
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_KERNEL))));
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_VECTORS))));
-	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(table | PMD_DOMAIN_MASK)));
+	KUNIT_EXPECT_TRUE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_ZYGOTE_COHORT))));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_ZYGOTE))));
 }
 
 #endif /* __ASM_ARM_COHORT_KUNIT_H */

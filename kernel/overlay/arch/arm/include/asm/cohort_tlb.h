@@ -53,7 +53,10 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 
 	/* An address space that gets another number later walks what is written here. */
 	dsb(ishst);
-	if (arm_cohort_many_pages(start, end))
+	/* To flush an address space keeps the entries that members share. */
+	if (arm_cohort_many_pages(start, end) && cohort_tlb_held(mm))
+		flush_tlb_all();
+	else if (arm_cohort_many_pages(start, end))
 		flush_tlb_mm(mm);
 	else
 		flush_tlb_range(&vma, start, end);

@@ -16,6 +16,7 @@
 #define PR_COHORT_KEEP_EXEC	2
 #define PR_COHORT_KEEP_IDS	4
 #define PR_COHORT_GROUP		8
+#define PR_COHORT_TLB		16
 #endif
 #ifndef PR_MCE_KILL
 #define PR_MCE_KILL		33

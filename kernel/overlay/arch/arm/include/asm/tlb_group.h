@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared TLB entries: a zygote and its children map the same code at the same addresses,
+ * and use the same TLB entries for it. See arch/arm/mm/tlb_group.c.
+ */
+#ifndef __ASM_ARM_TLB_GROUP_H
+#define __ASM_ARM_TLB_GROUP_H
+
+#include <linux/jump_label.h>
+#include <linux/mm_types.h>
+
+struct task_struct;
+struct vm_unmapped_area_info;
+
+#ifdef CONFIG_COHORT_TLB
+
+/* What mm->context.tlb_flags says. */
+#define TLB_MEMBER	BIT(0)	/* new tables and entries are the group's */
+#define TLB_OPEN	BIT(1)	/* its threads may use entries of the group */
+#define TLB_LEADER	BIT(2)	/* the code that it maps is the group's */
+#define TLB_COUNTED	BIT(3)	/* it is one of those that keep the group alive */
+#define TLB_APART	BIT(4)	/* no entry may stay when it comes or goes */
+#define TLB_OWN		BIT(5)	/* it alone may have a table with global entries */
+
+/* Code that the leader has mapped before it had children. */
+#define VM_TLB_GROUP	VM_ARCH_1
+/*
+ * In an entry of Linux: it is of such a region. One more bit of the memory type, of which
+ * cpu_v7_set_pte_ext() looks at the lower ones.
+ */
+#define L_PTE_ANYBODY	(_AT(pteval_t, 1) << 5)
+/* In a first-level entry of a member: makes DOMAIN_ZYGOTE of DOMAIN_USER, and so on. */
+#define PMD_TLB_MEMBER	PMD_DOMAIN(DOMAIN_ZYGOTE & ~DOMAIN_USER)
+
+/* On as soon as there is a group. */
+DECLARE_STATIC_KEY_FALSE(cohort_tlb_key);
+
+static inline bool cohort_tlb_active(void)
+{
+	return static_branch_unlikely(&cohort_tlb_key);
+}
+
+static inline bool cohort_tlb_member(struct mm_struct *mm)
+{
+	return cohort_tlb_active() &&
+	       (READ_ONCE(mm->context.tlb_flags) & TLB_MEMBER);
+}
+
+/* True if it may use global entries: also on its way out of the group. */
+static inline bool cohort_tlb_held(struct mm_struct *mm)
+{
+	return cohort_tlb_active() &&
+	       (READ_ONCE(mm->context.tlb_flags) & TLB_OPEN);
+}
+
+/* True if its end may free what processors hold for all. */
+static inline bool cohort_tlb_owns(struct mm_struct *mm)
+{
+	return cohort_tlb_held(mm) &&
+	       (READ_ONCE(mm->context.tlb_flags) & TLB_OWN);
+}
+
+/* True if a region's flags say that its code is the group's. */
+#define cohort_tlb_region(vm_flags)					\
+	(((vm_flags) & (VM_TLB_GROUP | VM_EXEC | VM_WRITE | VM_SHARED)) == \
+	 (VM_TLB_GROUP | VM_EXEC))
+
+bool __cohort_tlb_anybody(pte_t pte);
+void __cohort_tlb_own(struct mm_struct *mm);
+
+/* True if processors may use an entry of @mm, in a table that is shared or not, for all. */
+static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
+				      bool shared)
+{
+	if (!cohort_tlb_active() || !(pte_val(pte) & L_PTE_ANYBODY) ||
+	    !cohort_tlb_member(mm) || !__cohort_tlb_anybody(pte))
+		return false;
+	if (!shared)
+		__cohort_tlb_own(mm);
+	return true;
+}
+
+void __cohort_tlb_init(struct mm_struct *mm);
+void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
+			 struct task_struct *tsk);
+bool __cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
+			unsigned long len);
+unsigned long cohort_tlb_area(struct vm_unmapped_area_info *info);
+
+static inline void cohort_tlb_init(struct mm_struct *mm)
+{
+	mm->context.tlb_flags = 0;
+	mm->context.tlb_group = 0;
+	if (cohort_tlb_active())
+		__cohort_tlb_init(mm);
+}
+
+static inline void cohort_tlb_switch(struct mm_struct *prev,
+				     struct mm_struct *next,
+				     struct task_struct *tsk)
+{
+	if (cohort_tlb_active())
+		__cohort_tlb_switch(prev, next, tsk);
+}
+
+/* True if a process that is no member should not map this range. */
+static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
+				    unsigned long len)
+{
+	return cohort_tlb_active() && __cohort_tlb_taken(mm, addr, len);
+}
+
+#else /* !CONFIG_COHORT_TLB */
+
+#define PMD_TLB_MEMBER	0
+
+static inline bool cohort_tlb_member(struct mm_struct *mm) { return false; }
+#define cohort_tlb_member cohort_tlb_member
+#define cohort_tlb_held cohort_tlb_held
+
+static inline bool cohort_tlb_held(struct mm_struct *mm) { return false; }
+static inline bool cohort_tlb_owns(struct mm_struct *mm) { return false; }
+static inline void __cohort_tlb_own(struct mm_struct *mm) { }
+
+static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
+				      bool shared)
+{
+	return false;
+}
+
+static inline void cohort_tlb_init(struct mm_struct *mm) { }
+
+static inline void cohort_tlb_switch(struct mm_struct *prev,
+				     struct mm_struct *next,
+				     struct task_struct *tsk)
+{
+}
+
+static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
+				    unsigned long len)
+{
+	return false;
+}
+
+#define cohort_tlb_area(info)	vm_unmapped_area(info)
+
+#endif /* CONFIG_COHORT_TLB */
+
+#endif /* __ASM_ARM_TLB_GROUP_H */

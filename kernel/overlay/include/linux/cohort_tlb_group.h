@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared TLB entries: what the rest of the kernel tells the architecture. On one without
+ * CONFIG_COHORT_TLB, nothing.
+ */
+#ifndef _LINUX_COHORT_TLB_GROUP_H
+#define _LINUX_COHORT_TLB_GROUP_H
+
+#include <linux/mm_types.h>
+
+#ifdef CONFIG_COHORT_TLB
+
+#include <asm/tlb_group.h>
+
+int cohort_tlb_do_diverge(struct mm_struct *mm, unsigned long start,
+			  unsigned long end);
+void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
+			 unsigned long end);
+vm_flags_t cohort_tlb_do_vm_flags(struct mm_struct *mm, struct file *file,
+				  unsigned long addr, unsigned long len,
+				  unsigned long flags, vm_flags_t vm_flags);
+int cohort_tlb_enable(void);
+void cohort_tlb_lead(struct mm_struct *mm);
+int cohort_tlb_leave(struct mm_struct *mm);
+void cohort_tlb_do_exit(struct mm_struct *mm);
+void cohort_tlb_do_fork(struct mm_struct *mm, struct mm_struct *oldmm);
+
+/**
+ * cohort_tlb_change() - leave the group if a range of its code is to differ
+ * @mm: the process; its mmap_lock is held
+ * @start: first address
+ * @end: first address behind the range
+ *
+ * Call it before anything is changed: a member's code is that of all members. May sleep.
+ *
+ * Return: 0, or -ENOMEM with nothing changed that a process can see.
+ */
+static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
+				    unsigned long end)
+{
+	return cohort_tlb_held(mm) ? cohort_tlb_do_diverge(mm, start, end) : 0;
+}
+
+/*
+ * As cohort_tlb_change(), where a region goes or another takes its place. The leader may do
+ * so as long as nobody else has its code: program loaders do.
+ */
+static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
+				     unsigned long end)
+{
+	if (!cohort_tlb_held(mm) || (mm->context.tlb_flags & TLB_LEADER))
+		return 0;
+	return cohort_tlb_do_diverge(mm, start, end);
+}
+
+/* True if it is leaving and may still have tables of the group. */
+static inline bool cohort_tlb_leaving(struct mm_struct *mm)
+{
+	return cohort_tlb_held(mm) && !cohort_tlb_member(mm);
+}
+
+/* Its tables are gone. */
+static inline void cohort_tlb_exit(struct mm_struct *mm)
+{
+	if (cohort_tlb_active())
+		cohort_tlb_do_exit(mm);
+}
+
+/* A region is about to be there. */
+static inline void cohort_tlb_claim(struct mm_struct *mm, unsigned long start,
+				    unsigned long end)
+{
+	if (cohort_tlb_active())
+		cohort_tlb_do_claim(mm, start, end);
+}
+
+/* What else the flags of a new region say. */
+static inline vm_flags_t cohort_tlb_vm_flags(struct mm_struct *mm,
+					     struct file *file,
+					     unsigned long addr,
+					     unsigned long len,
+					     unsigned long flags,
+					     vm_flags_t vm_flags)
+{
+	return cohort_tlb_active() ?
+	       cohort_tlb_do_vm_flags(mm, file, addr, len, flags, vm_flags) : 0;
+}
+
+/* A child is about to get its parent's regions; the parent's mmap_lock is held. */
+static inline void cohort_tlb_fork(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+	if (cohort_tlb_active())
+		cohort_tlb_do_fork(mm, oldmm);
+}
+
+#else /* !CONFIG_COHORT_TLB */
+
+#ifndef cohort_tlb_member
+static inline bool cohort_tlb_member(struct mm_struct *mm) { return false; }
+static inline bool cohort_tlb_held(struct mm_struct *mm) { return false; }
+#endif
+
+static inline int cohort_tlb_leave(struct mm_struct *mm) { return 0; }
+static inline bool cohort_tlb_leaving(struct mm_struct *mm) { return false; }
+static inline void cohort_tlb_exit(struct mm_struct *mm) { }
+
+static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
+				    unsigned long end)
+{
+	return 0;
+}
+
+static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
+				     unsigned long end)
+{
+	return 0;
+}
+
+static inline void cohort_tlb_claim(struct mm_struct *mm, unsigned long start,
+				    unsigned long end)
+{
+}
+
+static inline vm_flags_t cohort_tlb_vm_flags(struct mm_struct *mm,
+					     struct file *file,
+					     unsigned long addr,
+					     unsigned long len,
+					     unsigned long flags,
+					     vm_flags_t vm_flags)
+{
+	return 0;
+}
+
+static inline int cohort_tlb_enable(void) { return -EINVAL; }
+static inline void cohort_tlb_lead(struct mm_struct *mm) { }
+static inline void cohort_tlb_fork(struct mm_struct *mm, struct mm_struct *oldmm) { }
+
+#endif /* CONFIG_COHORT_TLB */
+
+#endif /* _LINUX_COHORT_TLB_GROUP_H */

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared TLB entries: a zygote and its children use the same ones for the code that the
+ * zygote has mapped before its first child, and nobody else uses them. On ARM.
+ */
+#include "common.h"
+
+#include <sys/ptrace.h>
+
+#define STARTED		"COHORT_SELFTEST_TLB_GROUP"
+#define LEADER		"--leader"
+#define OUTSIDER	"--outsider"
+
+#define CODE_PAGES	8
+#define CODE_TAG	3u
+#define OWN_TAG		1000u
+/* away from what the kernel places: other programs of the test map it too */
+#define CODE_AT		((char *)0x60000000)
+#define ROUNDS		3
+
+static char *code;
+
+static bool member(int who)
+{
+	return proc_field(pid_of(who), "cohort", "TlbGroup") == 1;
+}
+
+static long read_code(long page, long tag)
+{
+	return page_is(code + page * page_size, tag + page);
+}
+
+/* who sees the group's code in each page but that one */
+static void sees_code(int who, long but)
+{
+	for (long page = 0; page < CODE_PAGES; page++)
+		if (page != but)
+			sees(ask(who, read_code, page, CODE_TAG),
+			     "process %d does not see page %ld of the code", who, page);
+}
+
+/* map the code as a zygote maps a library, page by page with other tags */
+static int map_code(unsigned int tag)
+{
+	int fd = memfd_create("code", 0);
+	char *page;
+
+	page = aligned_alloc(page_size, page_size);
+	if (fd < 0 || !page)
+		return -1;
+	for (long i = 0; i < CODE_PAGES; i++) {
+		page_fill(page, tag + i);
+		if (pwrite(fd, page, page_size, i * page_size) != (ssize_t)page_size)
+			return -1;
+	}
+	free(page);
+	code = mmap(CODE_AT, CODE_PAGES * page_size, PROT_READ | PROT_EXEC,
+		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+	close(fd);
+	return code == CODE_AT ? 0 : -1;
+}
+
+static void need_group(void)
+{
+	if (proc_field(0, "cohort", "TlbGroup") < 0)
+		skip("this kernel shares no TLB entries");
+	must(proc_field(0, "cohort", "TlbGroup") == 1, "this process is no member");
+	must(code, "the code is not mapped");
+}
+
+static void start(int peers)
+{
+	need_group();
+	need_peers(peers);
+	for (int i = 1; i <= peers; i++) {
+		spawn(i);
+		must(member(i), "child %d is no member", i);
+	}
+	for (int i = 0; i <= peers; i++)
+		sees_code(i, -1);
+}
+
+static void test_children(long arg)
+{
+	start(3);
+	spawn_from(2, 4);
+	must(member(4), "a grandchild is no member");
+	sees_code(4, -1);
+	quit(2);
+	must(member(4), "its parent's end makes a grandchild leave");
+	sees_code(4, -1);
+}
+
+/* Ways to differ from the others in page 1 of the code. */
+enum { UNMAP, OVER, OVER_FILE, WRITABLE, NO_ACCESS, MOVE, POKE, NR_WAYS };
+
+static long differ(long way, long unused)
+{
+	char *page = code + page_size;
+	void *to = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd;
+
+	switch (way) {
+	case UNMAP:
+		return munmap(page, page_size);
+	case OVER:
+		if (mmap(page, page_size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page)
+			return -errno;
+		page_fill(page, OWN_TAG);
+		return 0;
+	case OVER_FILE:
+		fd = make_file("tmpfs", 1);
+		if (mmap(page, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 fd, 0) != page)
+			return -errno;
+		close(fd);
+		page_fill(page, OWN_TAG);
+		return mprotect(page, page_size, PROT_READ | PROT_EXEC) ? -errno : 0;
+	case WRITABLE:
+		if (mprotect(page, page_size, PROT_READ | PROT_WRITE | PROT_EXEC))
+			return -errno;
+		page_fill(page, OWN_TAG);
+		return 0;
+	case NO_ACCESS:
+		return mprotect(page, page_size, PROT_NONE) ? -errno : 0;
+	case MOVE:
+		return mremap(page, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED,
+			      to) == to ? 0 : -errno;
+	}
+	return 0;
+}
+
+static long reads(long page, long unused)
+{
+	return probe_read(code + page * page_size);
+}
+
+static void poke(int who)
+{
+	char *text = aligned_alloc(page_size, page_size);
+	pid_t pid = pid_of(who);
+	int status;
+
+	page_fill(text, OWN_TAG);
+	must_call(ptrace(PTRACE_SEIZE, pid, 0, 0));
+	must_call(ptrace(PTRACE_INTERRUPT, pid, 0, 0));
+	must(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status),
+	     "the traced process does not hold still");
+	for (size_t i = 0; i < page_size; i += sizeof(long))
+		must_call(ptrace(PTRACE_POKEDATA, pid, code + page_size + i,
+				 *(long *)(text + i)));
+	must_call(ptrace(PTRACE_DETACH, pid, 0, 0));
+	free(text);
+}
+
+static void test_differ(long way)
+{
+	long err;
+
+	start(3);
+	if (way == POKE) {
+		poke(1);
+	} else {
+		err = ask(1, differ, way, 0);
+		must(!err, "the change: %s", strerror(-err));
+	}
+	must(!member(1), "who differs is still a member");
+	if (way == UNMAP || way == NO_ACCESS || way == MOVE)
+		sees(ask(1, reads, 1, 0) == SIGSEGV, "it still reads the page");
+	else
+		sees(ask(1, read_code, 1, OWN_TAG - 1), "it does not see its own page");
+	sees_code(1, 1);
+	for (int i = 0; i <= 3; i++) {
+		if (i == 1)
+			continue;
+		must(member(i), "process %d has left too", i);
+		sees_code(i, -1);
+	}
+	/* its children are none, and see what it has */
+	spawn_from(1, 4);
+	must(!member(4), "its child is a member");
+	sees_code(4, 1);
+	/* nor does what its siblings' children see change */
+	spawn_from(2, 5);
+	must(member(5), "a sibling's child is no member");
+	sees_code(5, -1);
+	quit(1);
+	sees_code(2, -1);
+}
+
+static long not_for_children(long unused, long unused2)
+{
+	return madvise(code, CODE_PAGES * page_size, MADV_DONTFORK) ? -errno : 0;
+}
+
+/* A child that lacks the code does not find it in a TLB, and may have its own page there. */
+static void test_dontfork(long arg)
+{
+	long err;
+
+	start(2);
+	err = ask(1, not_for_children, 0, 0);
+	must(!err, "madvise: %s", strerror(-err));
+	spawn_from(1, 3);
+	must(!member(3), "a child without the code is a member");
+	sees(ask(3, reads, 0, 0) == SIGSEGV, "it reads the code");
+	must(!ask(3, differ, OVER, 0), "mmap: %s", strerror(errno));
+	sees(ask(3, read_code, 1, OWN_TAG - 1), "it does not see its own page");
+	sees_code(2, -1);
+}
+
+static void test_other(long arg)
+{
+	start(2);
+	/* no code of the group: data of its own, beside it */
+	must(ask(1, set_flags, 0, 0) == 0, "prctl: %s", strerror(errno));
+	must(member(1), "a prctl makes it leave");
+	must(member(2), "a sibling has left");
+}
+
+static long become(long uid, long unused)
+{
+	return setresuid(uid, uid, uid) ? -errno : 0;
+}
+
+static long lead_again(long unused, long unused2)
+{
+	return prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE | PR_COHORT_KEEP_EXEC | PR_COHORT_TLB,
+		     0, 0, 0) ? -errno : 0;
+}
+
+static long lead_alone(long unused, long unused2)
+{
+	return prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE | PR_COHORT_TLB, 0, 0, 0) ? -errno : 0;
+}
+
+static void test_user(long arg)
+{
+	start(2);
+	must(!ask(1, become, 65534, 0), "setresuid: %s", strerror(errno));
+	must(!member(1), "another user is a member");
+	must(member(2), "a sibling has left");
+	sees_code(1, -1);
+	must(ask(1, lead_again, 0, 0) == -EPERM, "without a privilege it may ask for a group");
+	must(ask(2, lead_alone, 0, 0) == -EINVAL, "a group without an exec");
+}
+
+/* Run this program once more, outside the group or to lead one. Returns its status. */
+static int run_self(char *what, char *arg)
+{
+	char *const argv[] = { "tlb_group", what, arg, NULL };
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		execv("/proc/self/exe", argv);
+		_exit(126);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return 125;
+	return WEXITSTATUS(status);
+}
+
+/* A program outside the group: has its own page where the code is, and other memory not. */
+static int outsider(void)
+{
+	catch_faults();
+	if (proc_field(0, "cohort", "TlbGroup") != 0)
+		return 1;
+	for (int i = 0; i < 200; i++) {
+		char *at = mmap(NULL, 4 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (at == MAP_FAILED)
+			break;
+		if (at < CODE_AT + CODE_PAGES * page_size && at + (4 << 20) > CODE_AT)
+			return 2;
+	}
+	if (mmap(CODE_AT, page_size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != CODE_AT)
+		return 3;
+	page_fill(CODE_AT, OWN_TAG);
+	for (int i = 0; i < 50; i++) {
+		if (!page_is(CODE_AT, OWN_TAG))
+			return 4;
+		usleep(1000);
+	}
+	if (probe_read(CODE_AT + page_size) != SIGSEGV)
+		return 5;
+	return 0;
+}
+
+static void test_outsider(long arg)
+{
+	int ret;
+
+	start(2);
+	tell(1, read_code, 0, CODE_TAG);
+	ret = run_self(OUTSIDER, NULL);
+	must(answer(1), "process 1 does not see the code");
+	sees(ret != 4 && ret != 5, "a program outside the group sees its pages");
+	must(ret == 0, "a program outside the group: %d", ret);
+	sees_code(2, -1);
+	/* nor may it lead one of its own now */
+	ret = run_self(LEADER, "0");
+	must(ret == 2, "there are two groups, or none: %d", ret);
+}
+
+static void test_storm(long arg)
+{
+	int n = quick ? 40 : 200;
+
+	start(1);
+	for (int i = 0; i < n; i++) {
+		spawn(2);
+		sees_code(2, -1);
+		if (i % 3)
+			quit(2);
+		else
+			kill_peer(2);
+		sees_code(1, -1);
+	}
+}
+
+static int rounds_failed;
+
+static void test_rounds(long arg)
+{
+	need_group();
+	must(!rounds_failed, "group %d of %d: its leader's status is %d", rounds_failed >> 8,
+	     ROUNDS, rounds_failed & 255);
+}
+
+/* A group of its own, whose code has other tags than that before it. */
+static int leader(unsigned int round)
+{
+	unsigned int tag = CODE_TAG + 100 * round;
+	int status;
+
+	if (proc_field(0, "cohort", "TlbGroup") != 1)
+		return 2;
+	if (map_code(tag))
+		return 3;
+	for (int i = 0; i < 4; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			for (long page = 0; page < CODE_PAGES; page++)
+				if (!read_code(page, tag))
+					_exit(4);
+			_exit(proc_field(0, "cohort", "TlbGroup") == 1 ? 0 : 5);
+		}
+		if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+			return 6;
+		if (WEXITSTATUS(status))
+			return WEXITSTATUS(status);
+	}
+	return 0;
+}
+
+static const struct test_case cases[] = {
+	{ "Children are members and see the code", test_children, .guards = INVARIANT(1) },
+	{ "Who unmaps code leaves", test_differ, UNMAP, .guards = INVARIANT(1) },
+	{ "Who maps memory over code leaves", test_differ, OVER, .guards = INVARIANT(1) },
+	{ "Who maps a file over code leaves", test_differ, OVER_FILE, .guards = INVARIANT(1) },
+	{ "Who makes code writable leaves", test_differ, WRITABLE, .guards = INVARIANT(1) },
+	{ "Who makes code inaccessible leaves", test_differ, NO_ACCESS,
+	  .guards = INVARIANT(1) },
+	{ "Who moves code leaves", test_differ, MOVE, .guards = INVARIANT(1) },
+	{ "Whose code a debugger changes leaves", test_differ, POKE, .guards = INVARIANT(1) },
+	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
+	{ "Who changes nothing of the code stays", test_other, .guards = POLICY },
+	{ "Who becomes another user leaves", test_user, .guards = PRIVILEGE },
+	{ "A program outside sees its own pages, and stays away", test_outsider,
+	  .guards = INVARIANT(1) | PRIVILEGE },
+	{ "Members come and go", test_storm, .guards = INVARIANT(4) | INVARIANT(5) },
+	{ "One group after another", test_rounds, .guards = INVARIANT(1) },
+};
+
+int main(int argc, char **argv)
+{
+	char word[16];
+
+	page_size = sysconf(_SC_PAGESIZE);
+	if (argc == 2 && !strcmp(argv[1], OUTSIDER))
+		return outsider();
+	if (argc == 3 && !strcmp(argv[1], LEADER))
+		return leader(atoi(argv[2]));
+	if (!getenv(STARTED) && !lead_again(0, 0)) {
+		for (int i = 1; i <= ROUNDS && !rounds_failed; i++) {
+			int ret;
+
+			snprintf(word, sizeof(word), "%d", i);
+			ret = run_self(LEADER, word);
+			if (ret)
+				rounds_failed = i << 8 | ret;
+		}
+		snprintf(word, sizeof(word), "%d", rounds_failed);
+		setenv(STARTED, word, 1);
+		execv("/proc/self/exe", argv);
+	}
+	if (getenv(STARTED)) {
+		rounds_failed = atoi(getenv(STARTED));
+		/* before the first child */
+		if (map_code(CODE_TAG))
+			code = NULL;
+	}
+	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+}
