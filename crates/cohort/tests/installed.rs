@@ -69,14 +69,14 @@ fn completed(program: &Path, dir: &Path, words: &str, at: usize) -> Option<Strin
 fn a_shell_completes_commands_and_the_names_of_experiments() {
     let (dir, program) = installed();
     let checkout = Path::new(CHECKOUT);
-    let Some(found) = completed(&program, checkout, "cohort lab run fork-sc", 3) else {
+    let Some(found) = completed(&program, checkout, "cohort lab run superpage-str", 3) else {
         eprintln!("no bash: not tried");
         return;
     };
-    assert_eq!(found, "fork-scaling");
+    assert_eq!(found, "superpage-stride");
     for (words, at, expected) in [
         ("cohort sc", 1, "scan"),
-        ("cohort lab record fork-sc", 3, "fork-scaling"),
+        ("cohort lab record superpage-str", 3, "superpage-stride"),
         ("cohort lab run --model zen", 4, "zen4"),
         ("cohort lab rootfs cont", 3, "containers"),
         ("cohort lab build --config pris", 4, "pristine"),
@@ -85,7 +85,7 @@ fn a_shell_completes_commands_and_the_names_of_experiments() {
         assert_eq!(found, expected, "{words}");
     }
     // Elsewhere there are no experiments, and no error on the terminal.
-    let found = completed(&program, dir.path(), "cohort lab run fork-sc", 3).unwrap();
+    let found = completed(&program, dir.path(), "cohort lab run superpage-str", 3).unwrap();
     assert_eq!(found, "");
 }
 
