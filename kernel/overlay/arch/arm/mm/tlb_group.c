@@ -32,6 +32,7 @@
 #include <asm/bug.h>
 #include <asm/mmu_context.h>
 #include <asm/pgalloc.h>
+#include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
 #include "fault.h"
@@ -69,11 +70,14 @@ static bool apart(struct mm_struct *mm)
 	       mm->context.tlb_group != READ_ONCE(group.number);
 }
 
+/* Atomic: a fault sets TLB_OWN while another thread leaves. */
 static void set_flags(struct mm_struct *mm, unsigned int set, unsigned int clear)
 {
-	unsigned int flags = mm->context.tlb_flags;
+	unsigned int flags = READ_ONCE(mm->context.tlb_flags);
 
-	WRITE_ONCE(mm->context.tlb_flags, (flags & ~clear) | set);
+	while (!try_cmpxchg(&mm->context.tlb_flags, &flags,
+			    (flags & ~clear) | set))
+		;
 }
 
 /* A thread that uses @mm may reach this much of it. */
@@ -120,7 +124,28 @@ bool __cohort_tlb_anybody(pte_t pte)
 /* Entries for all are in a table that the process may be the only one to have. */
 void __cohort_tlb_own(struct mm_struct *mm)
 {
-	set_flags(mm, TLB_OWN, 0);
+	if (!(READ_ONCE(mm->context.tlb_flags) & TLB_OWN))
+		set_flags(mm, TLB_OWN, 0);
+}
+
+/*
+ * Flush what a gather has collected, as the generic function. A flush by address removes
+ * entries of all address spaces too; one of a whole address space does not (G3).
+ */
+void cohort_tlb_flush(struct mmu_gather *tlb)
+{
+	if ((tlb->fullmm || tlb->need_flush_all) && cohort_tlb_owns(tlb->mm)) {
+		flush_tlb_all();
+	} else if (tlb->fullmm || tlb->need_flush_all) {
+		flush_tlb_mm(tlb->mm);
+	} else if (tlb->end) {
+		struct vm_area_struct vma = {
+			.vm_mm = tlb->mm,
+			.vm_flags = tlb->vma_exec ? VM_EXEC : 0,
+		};
+
+		flush_tlb_range(&vma, tlb->start, tlb->end);
+	}
 }
 
 /* Called at the prctl() that asks for a group at the next exec. */
@@ -199,7 +224,7 @@ vm_flags_t cohort_tlb_do_vm_flags(struct mm_struct *mm, struct file *file,
 {
 	unsigned long first = addr >> PMD_SHIFT;
 
-	/* Of no other file the mapping may lack in a child. */
+	/* Not of a device: its driver may leave the mapping out of a child. */
 	if (!(mm->context.tlb_flags & TLB_LEADER) || !file ||
 	    !S_ISREG(file_inode(file)->i_mode) || addr < TASK_UNMAPPED_BASE ||
 	    (flags & MAP_TYPE) != MAP_PRIVATE ||
@@ -452,7 +477,7 @@ static int domain_fault(unsigned long addr, unsigned int fsr,
 
 static int __init tlb_group_init(void)
 {
-	/* Of a section, and of a page. */
+	/* The hardware tells the domain of a section from that of a page. */
 	hook_fault_code(9, domain_fault, SIGSEGV, SEGV_ACCERR,
 			"section domain fault");
 	hook_fault_code(11, domain_fault, SIGSEGV, SEGV_ACCERR,

@@ -9,6 +9,7 @@
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
 
+struct mmu_gather;
 struct task_struct;
 struct vm_unmapped_area_info;
 
@@ -81,6 +82,7 @@ static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
 }
 
 void __cohort_tlb_init(struct mm_struct *mm);
+void cohort_tlb_flush(struct mmu_gather *tlb);
 void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 			 struct task_struct *tsk);
 bool __cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,

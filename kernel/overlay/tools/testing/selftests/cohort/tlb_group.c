@@ -243,6 +243,7 @@ static void test_user(long arg)
 	must(member(2), "a sibling has left");
 	sees_code(1, -1);
 	must(ask(1, lead_again, 0, 0) == -EPERM, "without a privilege it may ask for a group");
+	must(ask(2, lead_again, 0, 0) == -EBUSY, "a member may ask for another group");
 	must(ask(2, lead_alone, 0, 0) == -EINVAL, "a group without an exec");
 }
 
