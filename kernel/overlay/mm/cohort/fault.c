@@ -120,7 +120,7 @@ bool cohort_gup_fast(unsigned int flags)
 
 static bool all_empty(pte_t *ptep, unsigned int nr)
 {
-	unsigned long any = 0;
+	pteval_t any = 0;
 	unsigned int i;
 
 	for (; nr >= BLOCK; nr -= BLOCK, ptep += BLOCK) {

@@ -2,7 +2,8 @@
 /*
  * Shared page tables: the bits of an upper-level entry that they use on ARM.
  *
- * No bit of an entry denies writing, so each entry of a shared table protects itself.
+ * No bit of an entry denies writing: short descriptors have none, and long ones have
+ * APTable, which is not used. So each entry of a shared table protects itself.
  */
 #ifndef __ASM_ARM_COHORT_H
 #define __ASM_ARM_COHORT_H
@@ -10,11 +11,16 @@
 #include <linux/pgtable.h>
 
 #include <asm/cachetype.h>
-#include <asm/cohort-2level.h>
 #include <asm/cp15.h>
 #include <asm/smp_plat.h>
 #include <asm/tlb_group.h>
 #include <asm/tlbflush.h>
+
+#ifdef CONFIG_ARM_LPAE
+#include <asm/cohort-3level.h>
+#else
+#include <asm/cohort-2level.h>
+#endif
 
 /* True if this entry allows writing: always. */
 static inline bool arch_pmd_cohort_write(pmd_t pmd)

@@ -6,6 +6,28 @@
 #ifndef __ASM_ARM_COHORT_KUNIT_H
 #define __ASM_ARM_COHORT_KUNIT_H
 
+#ifdef CONFIG_ARM_LPAE
+
+static void cohort_test_entry_bad(struct kunit *test)
+{
+	pmd_t pmd = table_entry();
+
+	arch_pmd_set_cohort(&pmd, false);
+	KUNIT_EXPECT_FALSE(test, pmd_none(pmd));
+	KUNIT_EXPECT_PTR_EQ(test, pmd_page(pmd), pmd_page(table_entry()));
+	KUNIT_EXPECT_TRUE(test, pmd_bad(__pmd(PMD_COHORT)));
+}
+
+/* The same bit in other entries is not taken for the mark. */
+static void cohort_test_entry_others(struct kunit *test)
+{
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(0)));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(PMD_COHORT | PMD_TYPE_SECT)));
+	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(PMD_COHORT)));
+}
+
+#else
+
 /*
  * Both words of an entry say the same, and one that arch_cohort_replace() has made
  * invalid is a table to software.
@@ -45,5 +67,7 @@ static void cohort_test_entry_others(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_ZYGOTE_COHORT))));
 	KUNIT_EXPECT_FALSE(test, pmd_cohort(__pmd(table | PMD_DOMAIN(DOMAIN_ZYGOTE))));
 }
+
+#endif /* CONFIG_ARM_LPAE */
 
 #endif /* __ASM_ARM_COHORT_KUNIT_H */

@@ -72,14 +72,22 @@ static inline void arch_cohort_flush_leaver(struct mm_struct *mm,
 
 /*
  * Point an entry to @table, a copy of the shared table whose first address is @base,
- * and flush the process. The two words cannot be written at once, and nobody may reach a
- * page through the copy while a TLB still has what the shared table says of it. So break
- * before make: both words are invalid to processors meanwhile, but not to software, for
- * which an empty entry would be a hole. Both locks are held; who faults waits for them.
+ * and flush the process. A short descriptor's two words cannot be written at once, and
+ * nobody may reach a page through the copy while a TLB still has what the shared table says
+ * of it. So break before make: both words are invalid to processors meanwhile, but not to
+ * software, for which an empty entry would be a hole. Both locks are held; who faults waits
+ * for them. A long descriptor is written at once: addresses keep their pages and types, and
+ * lose rights only.
  */
 static inline void arch_cohort_replace(struct mm_struct *mm, pmd_t *pmdp,
 				       unsigned long base, pgtable_t table)
 {
+	if (IS_ENABLED(CONFIG_ARM_LPAE)) {
+		arch_cohort_enter_pmd(pmdp, __pmd(page_to_phys(table) |
+						  _PAGE_USER_TABLE));
+		arch_cohort_flush_leaver(mm, base, base + PMD_SIZE);
+		return;
+	}
 	arch_cohort_set_pmd(pmdp, __pmd(pmd_val(*pmdp) & ~PMD_TYPE_MASK));
 	arch_cohort_flush_leaver(mm, base, base + PMD_SIZE);
 	pmd_populate(mm, pmdp, table);
@@ -108,7 +116,8 @@ static inline void arch_cohort_exit_flush(struct mm_struct *mm,
 	/* As in arch_cohort_flush_user(). */
 	dsb(ishst);
 	flush_tlb_page(&vma, start);
-	flush_tlb_page(&vma, start + SZ_1M);
+	if (!IS_ENABLED(CONFIG_ARM_LPAE))
+		flush_tlb_page(&vma, start + SZ_1M);
 }
 
 #endif /* __ASM_ARM_COHORT_TLB_H */
