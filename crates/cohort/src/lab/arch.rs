@@ -34,8 +34,8 @@ pub struct KernelBuild {
     pub target: &'static str,
     /// The image that QEMU boots, below the build's directory.
     pub image: &'static str,
-    /// The fragment of `kernel/config`.
-    pub config: &'static str,
+    /// The fragments of `kernel/config`; the later ones may unset what the others set.
+    pub config: &'static [&'static str],
 }
 
 #[derive(Debug)]
@@ -78,7 +78,110 @@ pub struct Arch(&'static Facts);
 /// The architecture of the lab's kernels.
 pub const LAB: Arch = Arch(&ALL[0]);
 
-/// Every architecture; the first is that of the machine that the lab runs on.
+const ARM64_BOARD: Board = Board {
+    machine: "virt",
+    // The architecture's own pointer authentication is slow under emulation.
+    cpu: "max,pauth-impdef=on",
+    bus: "device",
+    cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
+    host_tsc: false,
+};
+
+const ARM64_KERNEL: KernelBuild = KernelBuild {
+    make: "arm64",
+    cross: "aarch64-linux-gnu-",
+    target: "Image",
+    image: "arch/arm64/boot/Image",
+    config: &["arm64"],
+};
+
+/// Pages of 4 KB and addresses of 48 bits.
+const ARM64: Facts = Facts {
+    name: "arm64",
+    debian: "arm64",
+    qemu: "qemu-system-aarch64",
+    qemu_package: "qemu-system-arm",
+    gcc: "aarch64-linux-gnu-gcc",
+    cflags: &[],
+    packages: &[
+        (
+            "gcc-aarch64-linux-gnu",
+            "compiles the guest's init and links cohort for arm64",
+        ),
+        (
+            "libc6-dev-arm64-cross",
+            "the guest's init and cohort are linked with it",
+        ),
+    ],
+    fuzzes: true,
+    rootfs: "python-arm64",
+    rust: Some("aarch64-unknown-linux-gnu"),
+    icount: "",
+    lab: Some(ARM64_BOARD),
+    kernel: Some(ARM64_KERNEL),
+    pci: Board {
+        machine: "virt",
+        cpu: "max",
+        bus: "pci",
+        cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
+        host_tsc: false,
+    },
+};
+
+const ARMV7_BOARD: Board = Board {
+    // A kernel with short descriptors reaches addresses of 32 bits.
+    machine: "virt,highmem=off",
+    // One tick of its timer is one nanosecond, and under `-icount` one instruction.
+    cpu: "cortex-a15,cntfrq=1000000000",
+    bus: "device",
+    cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
+    host_tsc: false,
+};
+
+const ARMV7_KERNEL: KernelBuild = KernelBuild {
+    make: "arm",
+    cross: "arm-linux-gnueabihf-",
+    target: "zImage",
+    image: "arch/arm/boot/zImage",
+    config: &["armv7"],
+};
+
+/// Short descriptors: tables of two levels.
+const ARMV7: Facts = Facts {
+    name: "armv7",
+    debian: "armhf",
+    qemu: "qemu-system-arm",
+    qemu_package: "qemu-system-arm",
+    gcc: "arm-linux-gnueabihf-gcc",
+    // A mark is an instruction of ARM, not of Thumb.
+    cflags: &["-marm"],
+    packages: &[
+        (
+            "gcc-arm-linux-gnueabihf",
+            "compiles the kernel and the guest's programs for armv7",
+        ),
+        (
+            "libc6-dev-armhf-cross",
+            "the guest's programs for armv7 are linked with it",
+        ),
+    ],
+    fuzzes: false,
+    rootfs: "tools-armv7",
+    rust: Some("armv7-unknown-linux-gnueabihf"),
+    icount: "",
+    lab: Some(ARMV7_BOARD),
+    kernel: Some(ARMV7_KERNEL),
+    pci: Board {
+        machine: "virt,highmem=off",
+        cpu: "cortex-a15",
+        bus: "pci",
+        cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
+        host_tsc: false,
+    },
+};
+
+/// Every architecture; the first is that of the machine that the lab runs on. Rows that differ in
+/// the kernel's configuration alone are named like the architecture, with what differs behind it.
 pub static ALL: &[Facts] = &[
     Facts {
         name: "amd64",
@@ -107,7 +210,7 @@ pub static ALL: &[Facts] = &[
             cross: "",
             target: "vmlinux",
             image: "vmlinux",
-            config: "x86_64",
+            config: &["x86_64"],
         }),
         pci: Board {
             machine: "q35",
@@ -117,94 +220,40 @@ pub static ALL: &[Facts] = &[
             host_tsc: false,
         },
     },
+    ARM64,
     Facts {
-        name: "arm64",
-        debian: "arm64",
-        qemu: "qemu-system-aarch64",
-        qemu_package: "qemu-system-arm",
-        gcc: "aarch64-linux-gnu-gcc",
-        cflags: &[],
-        packages: &[
-            (
-                "gcc-aarch64-linux-gnu",
-                "compiles the guest's init and links cohort for arm64",
-            ),
-            (
-                "libc6-dev-arm64-cross",
-                "the guest's init and cohort are linked with it",
-            ),
-        ],
-        fuzzes: true,
-        rootfs: "python-arm64",
-        rust: Some("aarch64-unknown-linux-gnu"),
-        icount: "",
+        name: "arm64-39",
         lab: Some(Board {
-            machine: "virt",
-            // The architecture's own pointer authentication is slow under emulation.
-            cpu: "max,pauth-impdef=on",
-            bus: "device",
-            cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
-            host_tsc: false,
+            // No accessed or dirty bit in hardware, and no invalidation of ranges.
+            cpu: "cortex-a72,cntfrq=1000000000",
+            ..ARM64_BOARD
         }),
         kernel: Some(KernelBuild {
-            make: "arm64",
-            cross: "aarch64-linux-gnu-",
-            target: "Image",
-            image: "arch/arm64/boot/Image",
-            config: "arm64",
+            config: &["arm64", "arm64-39"],
+            ..ARM64_KERNEL
         }),
-        pci: Board {
-            machine: "virt",
-            cpu: "max",
-            bus: "pci",
-            cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
-            host_tsc: false,
-        },
+        ..ARM64
     },
     Facts {
-        name: "armv7",
-        debian: "armhf",
-        qemu: "qemu-system-arm",
-        qemu_package: "qemu-system-arm",
-        gcc: "arm-linux-gnueabihf-gcc",
-        // A mark is an instruction of ARM, not of Thumb.
-        cflags: &["-marm"],
-        packages: &[
-            (
-                "gcc-arm-linux-gnueabihf",
-                "compiles the kernel and the guest's programs for armv7",
-            ),
-            (
-                "libc6-dev-armhf-cross",
-                "the guest's programs for armv7 are linked with it",
-            ),
-        ],
-        fuzzes: false,
-        rootfs: "tools-armv7",
-        rust: Some("armv7-unknown-linux-gnueabihf"),
-        icount: "",
+        name: "arm64-16k",
+        kernel: Some(KernelBuild {
+            config: &["arm64", "arm64-16k"],
+            ..ARM64_KERNEL
+        }),
+        ..ARM64
+    },
+    ARMV7,
+    Facts {
+        name: "armv7-lpae",
         lab: Some(Board {
-            // A kernel with short descriptors reaches addresses of 32 bits.
-            machine: "virt,highmem=off",
-            cpu: "cortex-a15",
-            bus: "device",
-            cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
-            host_tsc: false,
+            machine: "virt",
+            ..ARMV7_BOARD
         }),
         kernel: Some(KernelBuild {
-            make: "arm",
-            cross: "arm-linux-gnueabihf-",
-            target: "zImage",
-            image: "arch/arm/boot/zImage",
-            config: "armv7",
+            config: &["armv7", "armv7-lpae"],
+            ..ARMV7_KERNEL
         }),
-        pci: Board {
-            machine: "virt,highmem=off",
-            cpu: "cortex-a15",
-            bus: "pci",
-            cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
-            host_tsc: false,
-        },
+        ..ARMV7
     },
 ];
 

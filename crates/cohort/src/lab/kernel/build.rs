@@ -45,7 +45,7 @@ pub enum Config {
 }
 
 impl Config {
-    /// The configuration's fragments in `kernel/config`. The architecture's is the last, and may
+    /// The configuration's fragments in `kernel/config`. The architecture's are the last, and may
     /// unset what it does not have.
     fn fragments(self, arch: Arch) -> Result<Vec<&'static str>> {
         let own: &[&str] = match self {
@@ -56,7 +56,7 @@ impl Config {
         };
         let mut all = vec!["base"];
         all.extend(own);
-        all.push(arch.build()?.config);
+        all.extend(arch.build()?.config);
         Ok(all)
     }
 
