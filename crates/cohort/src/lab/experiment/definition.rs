@@ -314,15 +314,26 @@ pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
 }
 
 /// The text of an experiment's file. With `like = "NAME"` all that it does not say is said by
-/// that experiment: a key of a table each, but lists as a whole.
+/// that experiment, which may itself be like another: a key of a table each, but lists as a whole.
 fn text_of(lab: &Lab, path: &Path) -> Result<String> {
     let text = files::read(path)?;
     // A text that is not TOML is reported by whoever reads it as an experiment, with the line.
-    let Ok(mut own) = toml::from_str::<Table>(&text) else {
-        return Ok(text);
-    };
+    match toml::from_str::<Table>(&text) {
+        Ok(own) if own.contains_key("like") => Ok(toml::to_string(&written_out(
+            lab,
+            path,
+            own,
+            &mut Vec::new(),
+        )?)?),
+        _ => Ok(text),
+    }
+}
+
+/// What the file `path`, whose text is `own`, says together with those that it is like. `seen`
+/// are the experiments that led to it.
+fn written_out(lab: &Lab, path: &Path, mut own: Table, seen: &mut Vec<String>) -> Result<Table> {
     let Some(like) = own.remove("like") else {
-        return Ok(text);
+        return Ok(own);
     };
     let name = like.as_str().context("`like` is not a name")?;
     let other = lab.path(&format!("experiments/{name}.toml"));
@@ -332,13 +343,15 @@ fn text_of(lab: &Lab, path: &Path) -> Result<String> {
             path.display()
         );
     }
-    let mut merged: Table = toml::from_str(&files::read(&other)?)
-        .with_context(|| format!("{} is not an experiment", other.display()))?;
-    if merged.contains_key("like") {
-        bail!("{} is itself like another", other.display());
+    if other == path || seen.iter().any(|before| before == name) {
+        bail!("{} is like `{name}`, which is like it", path.display());
     }
+    seen.push(name.to_string());
+    let text = toml::from_str(&files::read(&other)?)
+        .with_context(|| format!("{} is not an experiment", other.display()))?;
+    let mut merged = written_out(lab, &other, text, seen)?;
     merge(&mut merged, own);
-    Ok(toml::to_string(&merged)?)
+    Ok(merged)
 }
 
 fn merge(into: &mut Table, own: Table) {

@@ -95,8 +95,36 @@ fn an_experiment_like_another_says_what_differs() {
     assert!(found.words().contains("fork-cost") && found.words().contains("put"));
     let error = |text: &str| format!("{:#}", write(text).unwrap_err());
     assert!(error("like = \"none\"\n").contains("no such experiment"));
-    assert!(error("like = \"demo-armv7\"\n").contains("itself like another"));
+    assert!(error("like = \"demo-armv7\"\n").contains("which is like it"));
     assert!(error("like = \"demo\"\n[guest]\narch = \"z80\"\n").contains("z80"));
+}
+
+#[test]
+fn an_experiment_may_be_like_one_that_is_like_another() {
+    let (_dir, lab) = fake(GOOD);
+    let papers = Papers::of(&lab).unwrap();
+    let write = |name: &str, text: &str| {
+        let text = format!("name = \"{name}\"\n{text}");
+        files::write(
+            &lab.path(&format!("experiments/{name}.toml")),
+            text.as_bytes(),
+        )
+        .unwrap();
+    };
+    write(
+        "nearer",
+        "like = \"demo\"\ntitle = \"Here\"\n[guest]\nmemory = 300\n",
+    );
+    write("nearest", "like = \"nearer\"\n[guest]\narch = \"armv7\"\n");
+    let found = load(&lab, "nearest", &papers).unwrap();
+    assert_eq!(
+        (found.name.as_str(), found.title.as_str()),
+        ("nearest", "Here")
+    );
+    assert_eq!((found.guest.arch.name, found.guest.memory), ("armv7", 300));
+    write("nearer", "like = \"nearest\"\n");
+    let error = format!("{:#}", load(&lab, "nearest", &papers).unwrap_err());
+    assert!(error.contains("which is like it"), "{error}");
 }
 
 #[test]
