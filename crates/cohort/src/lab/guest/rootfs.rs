@@ -38,7 +38,8 @@ pub struct Recipe {
     pub reason: String,
     /// The image's size in MB; by default what the packages take and a quarter more.
     pub size: Option<u64>,
-    /// Commands for the shell in the new root, before it is packed.
+    /// Commands for the shell in the new root, before it is packed; for another architecture,
+    /// for this machine's shell with the new root as its working directory.
     #[serde(default)]
     pub setup: Vec<String>,
 }
@@ -167,9 +168,13 @@ fn debootstrap(
         .arg("--dpkgopt=path-exclude=/usr/share/man/*/*")
         .arg("--dpkgopt=path-exclude=/usr/share/doc/*")
         .arg("--dpkgopt=path-exclude=/usr/share/locale/*");
+    let shell = match recipe.arch {
+        None => "chroot \"$1\" /bin/sh",
+        Some(_) => "cd \"$1\" && /bin/sh",
+    };
     for line in &recipe.setup {
         command.arg(format!(
-            "--customize-hook=chroot \"$1\" /bin/sh -ec '{}'",
+            "--customize-hook={shell} -ec '{}'",
             line.replace('\'', "'\\''")
         ));
     }
