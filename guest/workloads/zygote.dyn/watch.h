@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which code an application uses is seen in a child that may not execute or read
- * any page of a library: each first use is a signal, upon which the page is noted
- * and opened. The handler must not call a library itself, hence the system calls
- * spelled out; its return goes through one page of the C library, noted along.
+ * Which code an application uses is seen in a child whose tables have no library's code
+ * when it begins, while a fault maps one page only: what they have at its end it has used.
+ * The kernel's accesses count too: on ARM libraries have constants between their code,
+ * which programs give to system calls. The C library's madvise() and write(), with which
+ * the child begins and ends, are noted along.
  */
 #ifndef WATCH_H
 #define WATCH_H
@@ -13,13 +14,11 @@
 struct watch {
 	size_t pages;
 	uintptr_t page[MAX_CODE_PAGES];
-	unsigned char used[MAX_CODE_PAGES];
 };
 
-/* Shared with the child that is watched, so that it can leave the answer there. */
 extern struct watch *watch;
 
-/* The code pages of the zygote, this program's own left out: it is the handler. */
+/* The code pages of the zygote, this program's own left out. */
 void watch_code(void);
 /* Note in @bit which of the watched pages application @a uses. */
 void application_uses(size_t a, unsigned char *bit);
