@@ -95,11 +95,8 @@ static inline void cohort_tlb_fork(struct mm_struct *mm, struct mm_struct *oldmm
 
 #else /* !CONFIG_COHORT_TLB */
 
-#ifndef cohort_tlb_member
 static inline bool cohort_tlb_member(struct mm_struct *mm) { return false; }
 static inline bool cohort_tlb_held(struct mm_struct *mm) { return false; }
-#endif
-
 static inline int cohort_tlb_leave(struct mm_struct *mm) { return 0; }
 static inline bool cohort_tlb_leaving(struct mm_struct *mm) { return false; }
 static inline void cohort_tlb_exit(struct mm_struct *mm) { }

@@ -114,13 +114,10 @@ static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 
 #else /* !CONFIG_COHORT_TLB */
 
+#include <linux/cohort_tlb_group.h>
+
 #define PMD_TLB_MEMBER	0
 
-static inline bool cohort_tlb_member(struct mm_struct *mm) { return false; }
-#define cohort_tlb_member cohort_tlb_member
-#define cohort_tlb_held cohort_tlb_held
-
-static inline bool cohort_tlb_held(struct mm_struct *mm) { return false; }
 static inline bool cohort_tlb_owns(struct mm_struct *mm) { return false; }
 static inline void __cohort_tlb_own(struct mm_struct *mm) { }
 
