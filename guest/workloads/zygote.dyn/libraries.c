@@ -122,16 +122,17 @@ static void *load_separate(struct loader *l, const char *soname, const char *pat
 		goto out;
 
 	/*
-	 * A few libraries are linked for large pages. They lie apart already, if
-	 * they begin where they want to; the dynamic linker asks for as much more
-	 * room as that may take and gives the rest back.
+	 * Libraries that are linked for larger pages begin where such a page does: on
+	 * x86 a few, for whole tables, which lie apart already; on ARM all. The dynamic
+	 * linker asks for as much more room as that may take and gives the rest back.
 	 */
-	if (f.align > PAGE) {
-		slack = f.align;
+	slack = f.align > PAGE ? f.align : 0;
+	if (f.align >= TABLE) {
 		base = (l->top - f.end - slack) & ~(f.align - 1);
 	} else {
-		slack = 0;
-		base = ((l->top - (f.end - f.writable)) & ~(TABLE - 1)) - f.writable;
+		uintptr_t code = f.writable & ~(f.align - 1);
+
+		base = ((l->top - (f.end - code) - slack) & ~(TABLE - 1)) - code;
 	}
 	if (munmap((void *)base, f.end + slack))
 		die_errno("munmap");
