@@ -15,11 +15,14 @@ from page_tables import vmstat
 
 COHORT_EXEC = "/lab/bin/cohort-exec"
 LAB_MARK = "/lab/bin/lab-mark"
+APART = "/lab/bin/apart"
 # Wait long: under emulation, a second's work takes a minute.
 PATIENCE = 240
 
 # Under a translation model.
 modelled = False
+# Code and data of each library lie in different tables.
+apart = False
 
 
 def share(amount):
@@ -54,6 +57,8 @@ def start(command, counted=True, **options):
     """Start a program as a zygote, in a session of its own; its start is counted or is not."""
     if os.path.exists("/proc/self/cohort"):
         command = [COHORT_EXEC, *command]
+    if apart:
+        command = [APART, *command]
     options.setdefault("stdin", subprocess.DEVNULL)
     if counted:
         Window.begin()

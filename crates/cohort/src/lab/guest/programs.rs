@@ -90,13 +90,16 @@ pub fn workloads(lab: &Lab) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// As [`workloads`], for another architecture: those alone that `words` name, since not all are
-/// for every one.
+/// What the scripts among the data files start.
+const OF_SCRIPTS: &[&str] = &["apart", "cohort-exec", "lab-mark"];
+
+/// As [`workloads`], for another architecture: those alone that `words` or scripts name, since
+/// not all are for every one.
 pub fn workloads_for(lab: &Lab, arch: Arch, words: &BTreeSet<&str>) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for folder in workload_folders(lab)? {
         let name = folder.strip_suffix(DYNAMIC).unwrap_or(&folder);
-        if words.contains(name) {
+        if words.contains(name) || OF_SCRIPTS.contains(&name) {
             programs.push(workload_for(lab, arch, &folder)?);
         }
     }
