@@ -169,14 +169,12 @@ fn debootstrap(
         .arg("--dpkgopt=path-exclude=/usr/share/doc/*")
         .arg("--dpkgopt=path-exclude=/usr/share/locale/*");
     let shell = match recipe.arch {
-        None => "chroot \"$1\" /bin/sh",
-        Some(_) => "cd \"$1\" && /bin/sh",
+        None => "--customize-hook=chroot \"$1\" /bin/sh",
+        // The last of the hooks there is the one after the packages are unpacked.
+        Some(_) => "--extract-hook=cd \"$1\" && /bin/sh",
     };
     for line in &recipe.setup {
-        command.arg(format!(
-            "--customize-hook={shell} -ec '{}'",
-            line.replace('\'', "'\\''")
-        ));
+        command.arg(format!("{shell} -ec '{}'", line.replace('\'', "'\\''")));
     }
     run_or_fail(
         command.arg(suite).arg(tree).arg(&list),
