@@ -109,12 +109,15 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         );
     }
     let archs = || std::iter::once(arch::LAB).chain(more.iter().copied());
-    let missing: Vec<&str> = PACKAGES
+    let mut missing: Vec<&str> = PACKAGES
         .iter()
         .chain(archs().flat_map(|arch| arch.packages))
         .map(|(name, _)| *name)
         .filter(|name| !installed(name))
         .collect();
+    // Architectures that differ in their kernel alone need the same.
+    missing.sort_unstable();
+    missing.dedup();
     let emulators: Vec<&str> = archs()
         .filter(|arch| !qemu_is_new_enough(*arch))
         .map(|arch| arch.qemu_package)
@@ -228,16 +231,15 @@ mod tests {
 
     #[test]
     fn every_package_is_named_once_with_a_reason() {
-        let all: Vec<_> = PACKAGES
-            .iter()
-            .chain(Arch::all().flat_map(|arch| arch.packages))
-            .collect();
-        for (number, (name, reason)) in all.iter().enumerate() {
-            assert!(!reason.is_empty(), "{name}");
-            assert!(
-                all[..number].iter().all(|(other, _)| other != name),
-                "{name}"
-            );
+        for arch in Arch::all() {
+            let all: Vec<_> = PACKAGES.iter().chain(arch.packages).collect();
+            for (number, (name, reason)) in all.iter().enumerate() {
+                assert!(!reason.is_empty(), "{arch}: {name}");
+                assert!(
+                    all[..number].iter().all(|(other, _)| other != name),
+                    "{arch}: {name}"
+                );
+            }
         }
     }
 }
