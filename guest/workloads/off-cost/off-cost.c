@@ -388,9 +388,10 @@ static void ksmd_scans(void)
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t first, pages, spent;
 
-	if (p == MAP_FAILED || madvise(p, KSM_PAGES * PAGE, MADV_NOHUGEPAGE) ||
-	    madvise(p, KSM_PAGES * PAGE, MADV_MERGEABLE))
+	if (p == MAP_FAILED || madvise(p, KSM_PAGES * PAGE, MADV_MERGEABLE))
 		die_errno("memory for KSM");
+	/* A kernel without huge pages does not know it. */
+	madvise(p, KSM_PAGES * PAGE, MADV_NOHUGEPAGE);
 	for (uint64_t i = 0; i < KSM_PAGES; i++)
 		p[i * PAGE / sizeof(*p)] = (i + 1) * 0x9e3779b97f4a7c15;
 	write_number(KSM "pages_to_scan", 256);

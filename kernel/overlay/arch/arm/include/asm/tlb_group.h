@@ -69,17 +69,23 @@ static inline bool cohort_tlb_owns(struct mm_struct *mm)
 bool __cohort_tlb_anybody(pte_t pte);
 void __cohort_tlb_own(struct mm_struct *mm);
 
-/* True if processors may use an entry of @mm, in a table that is shared or not, for all. */
-static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
-				      bool shared)
+static inline bool cohort_tlb_do_anybody(struct mm_struct *mm, pte_t pte,
+					 bool shared)
 {
-	if (!cohort_tlb_active() || !(pte_val(pte) & L_PTE_ANYBODY) ||
-	    !cohort_tlb_member(mm) || !__cohort_tlb_anybody(pte))
+	if (!(pte_val(pte) & L_PTE_ANYBODY) || !cohort_tlb_member(mm) ||
+	    !__cohort_tlb_anybody(pte))
 		return false;
 	if (!shared)
 		__cohort_tlb_own(mm);
 	return true;
 }
+
+/*
+ * True if processors may use an entry of @mm, in a table that is shared or not, for all.
+ * A macro, so that nobody asks whether the table is shared as long as there is no group.
+ */
+#define cohort_tlb_anybody(mm, pte, shared)				\
+	(cohort_tlb_active() && cohort_tlb_do_anybody(mm, pte, shared))
 
 void __cohort_tlb_init(struct mm_struct *mm);
 void cohort_tlb_flush(struct mmu_gather *tlb);
