@@ -16,6 +16,7 @@ int cohort_gup_check(pmd_t pmd, struct page *page, unsigned int flags);
 bool cohort_gup_fast(unsigned int flags);
 bool cohort_do_install(pmd_t *pmd, pgtable_t *pte);
 bool cohort_do_pmd_shared(pmd_t *pmd);
+void cohort_do_fix_spurious(struct vm_area_struct *vma, unsigned long addr);
 
 /**
  * struct cohort_around - what a table held before a fault mapped pages around its own
@@ -77,7 +78,7 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 {
 #ifdef arch_cohort_fix_spurious
 	if (cohort_active() && cohort_member(vma->vm_mm))
-		arch_cohort_fix_spurious(vma, addr);
+		cohort_do_fix_spurious(vma, addr);
 #endif
 }
 

@@ -201,3 +201,11 @@ void cohort_do_around_end(struct cohort_around *around, struct vm_fault *vmf)
 					      around->addr + i * PAGE_SIZE,
 					      around->ptep + i, false);
 }
+
+#ifdef arch_cohort_fix_spurious
+void cohort_do_fix_spurious(struct vm_area_struct *vma, unsigned long addr)
+{
+	count_vm_event(COHORT_FAULT_SPURIOUS);
+	arch_cohort_fix_spurious(vma, addr);
+}
+#endif

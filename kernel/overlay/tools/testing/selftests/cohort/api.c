@@ -282,8 +282,8 @@ static void test_counters(long arg)
 		"cohort_ptp_alloc", "cohort_ptp_shared", "cohort_ptp_unshared_fault",
 		"cohort_ptp_unshared_map", "cohort_ptp_unshared_unmap",
 		"cohort_ptp_unshared_change", "cohort_ptp_left", "cohort_ptp_adopted",
-		"cohort_pte_copied_fork", "cohort_pte_copied_unshare", "cohort_fault_file",
-		"cohort_fault_filled",
+		"cohort_pte_copied_fork", "cohort_pte_copied_unshare",
+		"cohort_fault_spurious", "cohort_fault_file", "cohort_fault_filled",
 	};
 	/* those of paths that every process takes */
 	static const char * const costly_counts[] = {
