@@ -49,7 +49,9 @@ struct Change {
 /// A flush that a core executed.
 #[derive(Debug, Clone)]
 struct Flush {
-    what: String,
+    what: Drop,
+    /// The register whose write did it; empty for an instruction for flushes.
+    by: &'static str,
     code: u64,
     at: u64,
 }
@@ -75,6 +77,10 @@ pub struct Verdict {
     pub diverged: u64,
     /// Accesses by an old translation of the emulator's own.
     pub unexplained: u64,
+    /// Global entries that the TLBs were filled with.
+    pub global: u64,
+    /// Faults that a processor would have taken since an entry's domain was closed.
+    pub domain_faults: u64,
     /// One per place in the kernel and kind of mistake, by place.
     pub findings: Vec<Finding>,
 }
@@ -151,7 +157,7 @@ impl Auditor {
         Auditor {
             arch,
             flushes,
-            audit: Audit::new(format, cores, ram),
+            audit: Audit::new(format, flushes.habits, cores, ram),
             symbols,
             cores: vec![Seen::default(); cores],
             returned: HashMap::new(),
@@ -191,6 +197,7 @@ impl Auditor {
     #[inline(always)]
     pub fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: u64) {
         if vaddr < self.arch.kernel {
+            let vaddr = vaddr & self.flushes.address;
             self.audit.access(core, kind, vaddr, Some(paddr));
         }
     }
@@ -203,12 +210,13 @@ impl Auditor {
             .stored(paddr, size.into(), || change(core, seen, symbols, now));
     }
 
-    /// The core drops entries, as `what` says in words.
-    pub fn invalidate(&mut self, core: usize, drop: Drop, what: impl Into<String>, at: u64) {
+    /// The core drops entries, `by` a write of this register or, if it is empty, an instruction.
+    pub fn invalidate(&mut self, core: usize, drop: Drop, by: &'static str, at: u64) {
         self.audit.invalidate(core, drop);
         let seen = &mut self.cores[core];
         seen.flush = Some(Flush {
-            what: what.into(),
+            what: drop,
+            by,
             code: seen.code,
             at,
         });
@@ -270,9 +278,11 @@ impl Auditor {
 
     fn report(&mut self, found: &Missing<Change>, at: u64, name: impl Fn(u64) -> Option<String>) {
         let kind = kind(found);
-        let function = match found.changed.first() {
-            Some(first) => self.function(first.code),
-            None => "no store that was seen".into(),
+        let function = match (found.changed.first(), found.wrong) {
+            (_, Wrong::Twin | Wrong::Foreign) => "entries for all".into(),
+            (Some(first), _) => self.function(first.code),
+            (None, _) if found.global => "entries for all".into(),
+            (None, _) => "no store that was seen".into(),
         };
         let key = (function.clone(), kind);
         if let Some(known) = self.findings.get_mut(&key) {
@@ -302,12 +312,25 @@ impl Auditor {
             found.core,
             found.vaddr,
             1u64 << (found.shift - 10),
-            if found.table { "the table" } else { "the page" },
+            match (found.table, found.global) {
+                (true, _) => "the table",
+                (false, false) => "the page",
+                (false, true) => "for all the page",
+            },
             found.frame,
             rights(found.attr),
             found.root,
         );
         text.push_str(&match (&found.now, found.table) {
+            (Some(page), _) if found.wrong == Wrong::Twin => format!(
+                ", and beside it for all the page {:#x} ({})",
+                page.frame,
+                rights(page.attr)
+            ),
+            (None, _) if found.wrong == Wrong::Foreign => format!(
+                "; the process of the tables at {:#x} is not of the group that it is for",
+                found.now_root
+            ),
             (Some(page), false) => format!(
                 "; the tables at {:#x} give the page {:#x} ({})",
                 found.now_root,
@@ -331,7 +354,7 @@ impl Auditor {
             Some(flush) => text.push_str(&format!(
                 "; the last flush of core {} was {} in {}, {} instructions ago",
                 found.core,
-                flush.what,
+                flush_words(flush),
                 self.place(flush.code),
                 at - flush.at
             )),
@@ -380,6 +403,8 @@ impl Auditor {
             spurious: counts.spurious,
             diverged: counts.diverged,
             unexplained: counts.unexplained,
+            global: counts.global,
+            domain_faults: counts.domain_faults,
             findings: self.findings.values().cloned().collect(),
         }
     }
@@ -387,6 +412,8 @@ impl Auditor {
 
 fn kind(found: &Missing<Change>) -> &'static str {
     match (found.table, found.wrong) {
+        (_, Wrong::Foreign) => "global entry of a group that the process is not of",
+        (_, Wrong::Twin) => "twin: an entry beside a global one",
         (false, Wrong::Gone) => "page that is gone",
         (false, Wrong::Other) => "another page",
         (false, Wrong::Rights) => "rights that are gone",
@@ -412,13 +439,27 @@ impl Now<'_> {
         else {
             return 0;
         };
-        let mut task = [0; 8];
         let area = cpu.named(area(linux));
-        match area != 0 && cpu.memory(area.wrapping_add(kernel.current), &mut task) {
-            true => u64::from_le_bytes(task),
-            false => 0,
-        }
+        let task = kernel.task(area, |at, to| cpu.memory(at, to));
+        task.unwrap_or(0)
     }
+}
+
+fn flush_words(flush: &Flush) -> String {
+    let mut text = match flush.what.range {
+        None => "of everything".to_string(),
+        Some((first, last)) if first == last => format!("of the page {first:#x}"),
+        Some((first, last)) => format!("of {first:#x} to {last:#x}"),
+    };
+    match flush.what.tag {
+        Some(tag) => text.push_str(&format!(" of tag {tag}")),
+        None if flush.what.range.is_some() => text.push_str(" of all tags"),
+        None => {}
+    }
+    if !flush.by.is_empty() {
+        text.push_str(&format!(" by {}", flush.by));
+    }
+    text
 }
 
 fn change(core: usize, seen: &Seen, symbols: &Option<Symbols>, now: &Now) -> Change {
@@ -427,16 +468,19 @@ fn change(core: usize, seen: &Seen, symbols: &Option<Symbols>, now: &Now) -> Cha
         let stack = cpu.named(now.arch.stack);
         let mut bytes = [0; STACK * 8];
         let mut words: &[u8] = &[];
+        let size = now.arch.word;
         // Near its end the stack has less.
         for part in [STACK, STACK / 4] {
-            if cpu.memory(stack, &mut bytes[..part * 8]) {
-                words = &bytes[..part * 8];
+            if cpu.memory(stack, &mut bytes[..part * size]) {
+                words = &bytes[..part * size];
                 break;
             }
         }
         let mut before = symbols.place(seen.code).map(|place| place.0);
-        for word in words.chunks_exact(8) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        for word in words.chunks_exact(size) {
+            let mut whole = [0; 8];
+            whole[..size].copy_from_slice(word);
+            let word = u64::from_le_bytes(whole);
             let Some((name, offset)) = symbols.place(word) else {
                 continue;
             };

@@ -6,7 +6,7 @@
 //! task, `init_task`, which `vmlinux` holds with known values: its name is "swapper" and it is its
 //! own parent.
 
-use crate::arch::{Arch, FaultEntry, Linux};
+use crate::arch::{Arch, FaultEntry, Linux, pointer};
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
@@ -22,6 +22,8 @@ pub struct Kernel {
     pub comm: u64,
     /// Offset of `task_struct.real_parent`. `pid` and `tgid` stand before it.
     pub real_parent: u64,
+    /// Bytes of a pointer.
+    pub word: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +45,7 @@ impl Kernel {
         };
         let data =
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&data, linux).with_context(|| {
+        Self::parse(&data, linux, arch.word).with_context(|| {
             format!(
                 "{} is not a Linux kernel for {} with a symbol table",
                 path.display(),
@@ -52,7 +54,7 @@ impl Kernel {
         })
     }
 
-    fn parse(data: &[u8], linux: &'static Linux) -> Result<Self> {
+    fn parse(data: &[u8], linux: &'static Linux, word: usize) -> Result<Self> {
         let file = object::File::parse(data).context("not an ELF file")?;
         let symbol = |name: &str| {
             file.symbols()
@@ -65,7 +67,7 @@ impl Kernel {
             .sections()
             .find_map(|section| section.data_range(address, size).ok().flatten())
             .context("init_task has no contents")?;
-        let (comm, real_parent) = offsets(bytes, address)?;
+        let (comm, real_parent) = offsets(bytes, address, word)?;
         Ok(Kernel {
             faults: linux
                 .faults
@@ -75,7 +77,16 @@ impl Kernel {
             current: symbol(linux.current)?.address(),
             comm,
             real_parent,
+            word,
         })
+    }
+
+    /// The running task, by the address of the processor's own area; None if that is unknown.
+    pub fn task(&self, area: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> Option<u64> {
+        if area == 0 {
+            return None;
+        }
+        pointer(self.word, area.wrapping_add(self.current), read).filter(|&task| task != 0)
     }
 
     /// The entry into the page fault handler at this address.
@@ -96,7 +107,7 @@ impl Kernel {
             read(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
         };
         // The stack canary may stand between them. Read as two numbers it is not plausible.
-        let pid = [8, 16]
+        let pid = [8, 8 + self.word as u64]
             .into_iter()
             .filter_map(|back| word(task + self.real_parent - back))
             .map(|pair| ((pair & 0xffff_ffff) as u32, (pair >> 32) as u32))
@@ -115,18 +126,18 @@ impl Kernel {
 }
 
 /// Finds the offsets of comm and real_parent in the bytes of `init_task`, which is at `address`.
-fn offsets(bytes: &[u8], address: u64) -> Result<(u64, u64)> {
+fn offsets(bytes: &[u8], address: u64, word: usize) -> Result<(u64, u64)> {
     let comm = bytes
         .windows(8)
         .position(|window| window == b"swapper\0")
         .context("init_task is not named swapper")?;
-    let own = address.to_le_bytes();
+    let own = &address.to_le_bytes()[..word];
     let real_parent = bytes
-        .chunks_exact(8)
-        .zip(bytes.chunks_exact(8).skip(1))
+        .chunks_exact(word)
+        .zip(bytes.chunks_exact(word).skip(1))
         .position(|(first, second)| first == own && second == own)
         .context("init_task is not its own parent")?
-        * 8;
+        * word;
     Ok((comm as u64, real_parent as u64))
 }
 
@@ -144,12 +155,13 @@ mod tests {
         bytes[parent..parent + 8].copy_from_slice(&own.to_le_bytes());
         bytes[parent + 8..parent + 16].copy_from_slice(&own.to_le_bytes());
         bytes[200..208].copy_from_slice(b"swapper\0");
-        let (comm, real_parent) = offsets(&bytes, own).unwrap();
+        let (comm, real_parent) = offsets(&bytes, own, 8).unwrap();
         let kernel = Kernel {
             faults: Vec::new(),
             current: 0,
             comm,
             real_parent,
+            word: 8,
         };
         bytes[64..68].copy_from_slice(&301u32.to_le_bytes());
         bytes[68..72].copy_from_slice(&300u32.to_le_bytes());
@@ -195,7 +207,7 @@ mod tests {
             faults: &[],
             taken_off: 0,
         };
-        assert!(Kernel::parse(b"#!/bin/sh", &LINUX).is_err());
-        assert!(offsets(&[0; 64], 1).is_err());
+        assert!(Kernel::parse(b"#!/bin/sh", &LINUX, 8).is_err());
+        assert!(offsets(&[0; 64], 1, 8).is_err());
     }
 }

@@ -349,11 +349,9 @@ impl Session {
             return;
         };
         let area = cpu.named(linux.area);
-        let mut task = [0; 8];
-        if area == 0 || !cpu.memory(area.wrapping_add(kernel.current), &mut task) {
+        let Some(task) = kernel.task(area, |at, to| cpu.memory(at, to)) else {
             return;
-        }
-        let task = u64::from_le_bytes(task);
+        };
         let Some(process) = kernel.process(task, |at, to| cpu.memory(at, to)) else {
             return;
         };

@@ -11,15 +11,22 @@
 //! all entries. [`Audit::sweep`] compares all of them, which tests the audit itself.
 //!
 //! An entry is wrong if it gives another page than the tables, or more rights. Fewer rights cost a
-//! fault and nothing else. Only entries of user pages that belong to one address space are kept.
+//! fault and nothing else. Only entries of user pages are kept.
+//!
+//! A global entry serves whoever runs, unless its domain is closed to them. It was read from the
+//! tables of one address space and is used by others, whose tables may have nothing at the address
+//! yet. So it is wrong for who runs if their tables have another page there, or have lost what they
+//! had; if no tables have it any more; if they are not of the group that it is for; or if a TLB holds
+//! an entry of their own for the address beside it.
 //!
 //! The caller decides when to compare ([`Audit::judge`]): a kernel may be late as long as it has
 //! not finished what it does.
 
 use crate::entry::attr;
-use crate::event::{AccessKind, Context};
+use crate::event::{AccessKind, Context, Fault};
 use crate::format::{Format, Step, Translation, Walk};
 use crate::memory::GuestMemory;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages of a core that are remembered in front of its TLB.
@@ -30,37 +37,112 @@ const TABLE: u8 = 64;
 const CHANGES: usize = 8;
 /// Rights that a processor grants; [`attr::NO_EXECUTE`] takes one away.
 const GRANTS: u16 = attr::WRITE | attr::USER | attr::USER_WRITE;
+/// The domain in an entry's bits.
+const DOMAIN: u16 = 15 << attr::DOMAIN_SHIFT;
+/// [`Key::tag`] of entries that are for every tag.
+const GLOBAL: u32 = 1 << 16;
 
 /// What an instruction drops from the TLBs of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drop {
-    /// A page under the current tag, and all entries of that tag that point to tables (x86 INVLPG).
-    Page {
-        /// An address in the page.
-        vaddr: u64,
-    },
-    /// The same under another tag (x86 INVPCID type 0, ARM TLBI VAE1).
-    PageOf {
-        /// The tag.
-        tag: u16,
-        /// An address in the page.
-        vaddr: u64,
-    },
-    /// The same under every tag (ARM TLBI VAAE1).
-    PageEverywhere {
-        /// An address in the page.
-        vaddr: u64,
-    },
-    /// Everything under a tag (x86: CR3 with PCID, INVPCID type 1).
-    Tag(u16),
-    /// Everything (x86: CR3 without PCID, CR4.PGE toggled).
+pub struct Drop {
+    /// Entries of this tag; None: of every tag.
+    pub tag: Option<u16>,
+    /// Global entries too.
+    pub global: bool,
+    /// Entries of pages that have an address from the first to the last of these; None: of all.
+    pub range: Option<(u64, u64)>,
+    /// Which entries that point to tables.
+    pub tables: Tables,
+}
+
+/// Entries that point to tables, of the tags that an instruction names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// All (x86 INVLPG).
     All,
+    /// Those on the way to the addresses (ARM TLBI VAE1).
+    Above,
+    /// None (ARM TLBI VALE1).
+    Kept,
+}
+
+impl Drop {
+    /// Everything (x86: CR4.PGE toggled, ARM TLBIALL).
+    pub const ALL: Self = Self {
+        tag: None,
+        global: true,
+        range: None,
+        tables: Tables::All,
+    };
+
+    /// Everything but global entries (x86: CR3 without PCID).
+    pub const BUT_GLOBAL: Self = Self {
+        global: false,
+        ..Self::ALL
+    };
+
+    /// Everything under a tag (x86: CR3 with PCID, ARM TLBIASID).
+    pub const fn tag(tag: u16) -> Self {
+        Self {
+            tag: Some(tag),
+            ..Self::BUT_GLOBAL
+        }
+    }
+
+    /// A page under a tag, or a global one there, and all entries of the tag that point to tables
+    /// (x86 INVLPG).
+    pub const fn page(tag: u16, vaddr: u64) -> Self {
+        Self {
+            tag: Some(tag),
+            range: Some((vaddr, vaddr)),
+            ..Self::ALL
+        }
+    }
+
+    fn takes(&self, key: &Key) -> bool {
+        let tag = match key.tag {
+            GLOBAL => self.global,
+            own => self.tag.is_none_or(|tag| u32::from(tag) == own),
+        };
+        let within = |key: &Key| {
+            self.range
+                .is_none_or(|(first, last)| key.vaddr <= last && first <= key.last())
+        };
+        tag && match (key.is_table(), self.tables) {
+            (true, Tables::All) => true,
+            (true, Tables::Kept) => false,
+            _ => within(key),
+        }
+    }
+}
+
+/// What a kernel does with its tables that no manual says.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// What an entry would be if the kernel had not made it absent to see its next use. A TLB may
+    /// keep it then. None if it is absent for another reason.
+    pub young: fn(&dyn GuestMemory, &Step) -> Option<u64>,
+    /// Domains, a bit each: who has a table in one of these is of the group that global entries are
+    /// for. None: they are for everybody.
+    pub group: u16,
+    /// The last address that tables of a user are at.
+    pub last: u64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            young: |_, _| None,
+            group: 0,
+            last: u64::MAX,
+        }
+    }
 }
 
 /// An entry's name in a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    tag: u16,
+    tag: u32,
     /// A page's size as a power of two, or [`TABLE`] and the power of two that an entry covers.
     what: u8,
     vaddr: u64,
@@ -71,8 +153,35 @@ impl Key {
         u32::from(self.what % TABLE)
     }
 
+    /// Its last address.
+    fn last(&self) -> u64 {
+        self.vaddr | ((1 << self.shift()) - 1)
+    }
+
+    /// A global entry of a page.
+    fn is_global(&self) -> bool {
+        self.tag == GLOBAL
+    }
+
     fn is_table(&self) -> bool {
         self.what >= TABLE
+    }
+}
+
+/// Tables that gave an entry.
+#[derive(Clone, Debug)]
+struct Source {
+    /// The root, and the tag that it had.
+    root: u64,
+    tag: u16,
+    /// The words.
+    walk: Walk,
+    steps: usize,
+}
+
+impl Source {
+    fn steps(&self) -> &[Step] {
+        &self.walk.steps()[..self.steps]
     }
 }
 
@@ -81,19 +190,27 @@ impl Key {
 struct Held<C> {
     /// Address of the page, or of the table.
     frame: u64,
+    /// Rights and domain.
     attr: u16,
-    /// The root that it was read from.
-    root: u64,
-    /// The words that it was read from.
-    walk: Walk,
-    steps: usize,
+    /// The tables that it was read from; of a global entry also those of others that used it.
+    sources: Vec<Source>,
     /// The changes of such a word, as [`mark`] keeps them.
     changed: Vec<C>,
+    /// To be compared though no change was seen: somebody has met it whose tables did not give it.
+    met: bool,
 }
 
 impl<C> Held<C> {
-    fn steps(&self) -> &[Step] {
-        &self.walk.steps()[..self.steps]
+    fn is_from(&self, context: &Context) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| (source.root, source.tag) == (context.root, context.asid))
+    }
+
+    /// The word at this address that it was read from; a large page that several words describe is
+    /// kept as the part that one of them does.
+    fn step(&self, paddr: u64) -> Option<&Step> {
+        let mut steps = self.sources.iter().flat_map(Source::steps);
+        steps.find(|step| step.paddr == paddr)
     }
 }
 
@@ -103,8 +220,21 @@ struct Recent {
     page: u64,
     frame: u64,
     attr: u16,
+    /// The bits of its domain in the register of domains; 0 if there are none.
+    domain: u32,
     /// [`Core::era`] when it was used.
     era: u64,
+}
+
+/// What a core has for an address.
+#[derive(Debug, Default)]
+struct Met {
+    /// An entry that allows the access.
+    hit: Option<(Key, Recent)>,
+    /// One that does not, and its rights.
+    refused: Option<(Key, u16)>,
+    /// Those whose domain is closed.
+    closed: Vec<Key>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,9 +242,13 @@ struct Core<C> {
     context: Context,
     entries: BTreeMap<Key, Held<C>>,
     /// Tags and [`Key::what`] of entries that there are or were.
-    kinds: BTreeSet<(u16, u8)>,
+    kinds: BTreeSet<(u32, u8)>,
     /// Entries of which a word has changed; some of them may be gone.
     suspects: BTreeSet<Key>,
+    /// Entries of a tag and global ones for the same address.
+    twins: BTreeSet<(Key, Key)>,
+    /// The change of root or tag since the entries were last compared.
+    switched: Option<C>,
     recent: Vec<Recent>,
     /// Grows whenever something is dropped.
     era: u64,
@@ -129,6 +263,10 @@ pub enum Wrong {
     Other,
     /// They allow less.
     Rights,
+    /// It is global and of a group that the tables are not of.
+    Foreign,
+    /// There is a global entry beside it.
+    Twin,
 }
 
 /// An entry that a flush should have dropped. `C` describes a change of the tables.
@@ -146,6 +284,8 @@ pub struct Missing<C> {
     pub attr: u16,
     /// It points to a table.
     pub table: bool,
+    /// It is global.
+    pub global: bool,
     /// The root that it was read from.
     pub root: u64,
     /// The root that the core has now.
@@ -191,6 +331,11 @@ pub struct Counts {
     pub diverged: u64,
     /// Accesses that the tables do not explain, since the emulator itself used an old entry.
     pub unexplained: u64,
+    /// Global entries that TLBs were filled with.
+    pub global: u64,
+    /// Accesses that met an entry whose domain was closed: a processor would fault, and the kernel
+    /// would drop the entry.
+    pub domain_faults: u64,
 }
 
 /// Virtual addresses that a page of tables translates.
@@ -205,6 +350,9 @@ struct Reach {
 #[derive(Clone, Debug)]
 pub struct Audit<M, C> {
     format: Format,
+    habits: Habits,
+    /// The format has domains.
+    domains: bool,
     memory: M,
     cores: Vec<Core<C>>,
     /// By page of physical memory: what it translates, if it has been a table.
@@ -216,17 +364,21 @@ pub struct Audit<M, C> {
 
 impl<M: GuestMemory, C: Clone> Audit<M, C> {
     /// Empty TLBs of so many cores.
-    pub fn new(format: Format, cores: usize, memory: M) -> Self {
+    pub fn new(format: Format, habits: Habits, cores: usize, memory: M) -> Self {
         let core = Core {
             context: Context::default(),
             entries: BTreeMap::new(),
             kinds: BTreeSet::new(),
             suspects: BTreeSet::new(),
+            twins: BTreeSet::new(),
+            switched: None,
             recent: vec![Recent::default(); RECENT],
             era: 1,
         };
         Self {
+            domains: format.has_domains(),
             format,
+            habits,
             memory,
             cores: vec![core; cores],
             tables: BTreeMap::new(),
@@ -241,27 +393,20 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
     }
 
     /// `core` translates by `context` from now on; `Context::asid` is the tag of its entries.
-    /// Nothing is dropped: entries of the tag that another root brought in are usable, and
-    /// compared. `change` describes that.
+    /// Nothing is dropped: entries of the tag that another root brought in are usable, and so are
+    /// global ones. They are compared at the next [`Audit::judge`], when a root that the kernel sets
+    /// only on its way is gone. `change` describes that.
     pub fn context(&mut self, core: usize, context: Context, change: impl FnOnce() -> C) {
         let this = &mut self.cores[core];
         let old = std::mem::replace(&mut this.context, context);
-        if (old.root, old.asid) == (context.root, context.asid) {
-            return;
-        }
-        this.era += 1;
-        let mut change = Some(change);
-        let mut made: Option<C> = None;
-        for (key, held) in under(&mut this.entries, context.asid) {
-            if held.root == context.root {
-                continue;
-            }
-            if let Some(make) = change.take() {
-                made = Some(make());
-            }
-            if let Some(change) = &made {
-                mark(held, change);
-                this.suspects.insert(*key);
+        if (old.root, old.asid) != (context.root, context.asid) {
+            this.era += 1;
+            this.switched = Some(change());
+        } else if old.dacr != context.dacr && this.switched.is_none() {
+            // Global entries may be open now that were closed.
+            let opened = context.dacr & !old.dacr;
+            if opened != 0 && this.kinds.last().is_some_and(|&(tag, _)| tag == GLOBAL) {
+                this.switched = Some(change());
             }
         }
     }
@@ -275,6 +420,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         let same = recent.page == page && recent.era == this.era;
         if same
             && allows(recent.attr, kind)
+            && (recent.domain == 0 || this.context.dacr & recent.domain != 0)
             && paddr.is_none_or(|paddr| paddr >> 12 == recent.frame)
         {
             return;
@@ -282,41 +428,50 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         self.look(core, kind, vaddr, paddr);
     }
 
+    /// The bits of an entry's domain in the register of domains; 0 if there are none.
+    fn domain(&self, attr: u16) -> u32 {
+        match self.domains {
+            true => 3 << (2 * (attr >> attr::DOMAIN_SHIFT & 15)),
+            false => 0,
+        }
+    }
+
+    /// The domain of an entry is open to who runs.
+    fn is_open(&self, context: &Context, attr: u16) -> bool {
+        let domain = self.domain(attr);
+        domain == 0 || context.dacr & domain != 0
+    }
+
     #[inline(never)]
     fn look(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>) {
-        let this = &mut self.cores[core];
-        if !this.context.paging {
+        let context = self.cores[core].context;
+        if !context.paging {
             return;
         }
-        let tag = this.context.asid;
-        let mut refused = None;
-        for &shift in self.format.sizes() {
-            let key = Key {
-                tag,
-                what: shift as u8,
-                vaddr: floor(vaddr, shift),
-            };
-            let Some(held) = this.entries.get(&key) else {
-                continue;
-            };
-            if !allows(held.attr, kind) {
-                refused = Some((key, held.attr));
-                continue;
-            }
-            let found = held.frame | vaddr & ((1 << shift) - 1);
+        let met = self.find(core, kind, vaddr);
+        if let Some((key, recent)) = met.hit {
+            let held = &self.cores[core].entries[&key];
+            let known = !key.is_global() || held.is_from(&context);
+            let found = recent.frame << 12 | vaddr & 0xfff;
             if paddr.is_some_and(|paddr| paddr != found) {
                 self.counts.diverged += 1;
+                if !known {
+                    self.meet(core, &key);
+                }
                 return;
             }
-            this.recent[(vaddr >> 12) as usize % RECENT] = Recent {
-                page: vaddr >> 12,
-                frame: found >> 12,
-                attr: held.attr,
-                era: this.era,
-            };
+            if !known {
+                self.join(core, &key, vaddr);
+            }
+            self.cores[core].recent[(vaddr >> 12) as usize % RECENT] = recent;
             return;
         }
-        let walk = self.format.walk(&self.memory, &this.context, vaddr);
+        // A processor faults, and the kernel drops what it met.
+        for key in met.closed {
+            self.counts.domain_faults += 1;
+            self.forget(core, &key);
+        }
+        let walk = self.format.walk(&self.memory, &context, vaddr);
         let explained = walk.result.ok().filter(|page| {
             let found = page.frame | vaddr & ((1 << page.shift) - 1);
             paddr.is_none_or(|paddr| paddr == found)
@@ -325,42 +480,116 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             self.counts.unexplained += 1;
             return;
         };
-        if page.attr & (attr::USER | attr::GLOBAL) != attr::USER {
+        if page.attr & attr::USER == 0 {
             return;
         }
-        if let Some((key, had)) = refused {
+        if let Some((key, had)) = met.refused {
             // The right to write that comes with the first write is no fault.
             let first_write = kind == AccessKind::Write && had & attr::USER != 0;
-            let clean = self.cores[core].entries[&key]
-                .walk
+            let clean = self.cores[core].entries[&key].sources[0]
                 .steps()
                 .last()
                 .is_some_and(|leaf| !self.format.caches_writes(leaf.value));
             if !(first_write && clean) {
                 self.counts.spurious += 1;
             }
-            self.cores[core].entries.remove(&key);
+            // A global entry stays beside one that is not: a fault does not drop it.
+            if !key.is_global() || page.attr & attr::GLOBAL != 0 {
+                self.cores[core].entries.remove(&key);
+            }
         }
         self.fill(core, vaddr, &walk, page);
     }
 
+    /// The entries of a core for an address.
+    fn find(&self, core: usize, kind: AccessKind, vaddr: u64) -> Met {
+        let this = &self.cores[core];
+        let mut met = Met::default();
+        let tags = [u32::from(this.context.asid), GLOBAL];
+        let sizes = self.format.sizes().iter();
+        for (&shift, tag) in sizes.flat_map(|shift| tags.map(|tag| (shift, tag))) {
+            let key = Key {
+                tag,
+                what: shift as u8,
+                vaddr: floor(vaddr, shift),
+            };
+            let Some(held) = this.entries.get(&key) else {
+                continue;
+            };
+            if !self.is_open(&this.context, held.attr) {
+                met.closed.push(key);
+            } else if !allows(held.attr, kind) {
+                met.refused = Some((key, held.attr));
+            } else {
+                let recent = Recent {
+                    page: vaddr >> 12,
+                    frame: (held.frame | vaddr & ((1 << shift) - 1)) >> 12,
+                    attr: held.attr,
+                    domain: self.domain(held.attr),
+                    era: this.era,
+                };
+                met.hit = Some((key, recent));
+                break;
+            }
+        }
+        met
+    }
+
+    /// Who runs has met a global entry that is not what their tables give.
+    fn meet(&mut self, core: usize, key: &Key) {
+        let this = &mut self.cores[core];
+        if let Some(held) = this.entries.get_mut(key) {
+            held.met = true;
+            this.suspects.insert(*key);
+        }
+    }
+
+    /// Who runs uses a global entry that others have brought in.
+    fn join(&mut self, core: usize, key: &Key, vaddr: u64) {
+        let context = self.cores[core].context;
+        let walk = self.format.walk(&self.memory, &context, vaddr);
+        let Some(held) = self.cores[core].entries.get_mut(key) else {
+            return;
+        };
+        held.sources.push(Source {
+            root: context.root,
+            tag: context.asid,
+            steps: walk.steps().len(),
+            walk,
+        });
+        self.know(vaddr, &walk);
+        // Their tables may give another page at another place of a large one, or fewer rights.
+        if walk.result.is_err() || self.compare(core, key, &OnceCell::new()).is_some() {
+            self.meet(core, key);
+        }
+    }
+
     /// Takes a page into the TLB, and the entries on the way to it.
     fn fill(&mut self, core: usize, vaddr: u64, walk: &Walk, page: Translation) {
+        let domain = self.domain(page.attr);
         let this = &mut self.cores[core];
-        let (tag, root) = (this.context.asid, this.context.root);
+        let (tag, root) = (u32::from(this.context.asid), this.context.root);
         let steps = walk.steps();
-        let mut held = Held {
-            frame: page.frame,
-            attr: page.attr & (GRANTS | attr::NO_EXECUTE),
+        let Some(leaf) = steps.last() else {
+            return;
+        };
+        // Of a page that several words describe, the part that this one does.
+        let shift = page.shift.min(self.format.level_shift(leaf.level));
+        let part = vaddr & ((1 << page.shift) - 1) & !((1 << shift) - 1);
+        let source = Source {
             root,
+            tag: this.context.asid,
             walk: *walk,
             steps: steps.len(),
-            changed: Vec::new(),
         };
-        if steps
-            .last()
-            .is_some_and(|leaf| !self.format.caches_writes(leaf.value))
-        {
+        let mut held = Held {
+            frame: page.frame | part,
+            attr: page.attr & (GRANTS | attr::NO_EXECUTE | DOMAIN),
+            sources: vec![source.clone()],
+            changed: Vec::new(),
+            met: false,
+        };
+        if !self.format.caches_writes(leaf.value) {
             held.attr &= !(attr::WRITE | attr::USER_WRITE);
         }
         for count in 1..steps.len() {
@@ -375,26 +604,39 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 this.entries.entry(key).or_insert_with(|| Held {
                     frame,
                     attr,
-                    steps: count,
-                    ..held.clone()
+                    sources: vec![Source {
+                        steps: count,
+                        ..source.clone()
+                    }],
+                    changed: Vec::new(),
+                    met: false,
                 });
             }
         }
+        let global = page.attr & attr::GLOBAL != 0;
         let key = Key {
-            tag,
-            what: page.shift as u8,
-            vaddr: floor(vaddr, page.shift),
+            tag: if global { GLOBAL } else { tag },
+            what: shift as u8,
+            vaddr: floor(vaddr, shift),
         };
         this.recent[(vaddr >> 12) as usize % RECENT] = Recent {
             page: vaddr >> 12,
-            frame: (held.frame | vaddr & ((1 << page.shift) - 1)) >> 12,
+            frame: (held.frame | vaddr & ((1 << shift) - 1)) >> 12,
             attr: held.attr,
+            domain,
             era: this.era,
         };
-        this.kinds.insert((tag, key.what));
+        this.kinds.insert((key.tag, key.what));
         this.entries.insert(key, held);
+        this.find_twins(key);
         self.counts.filled += 1;
-        for step in steps {
+        self.counts.global += u64::from(global);
+        self.know(vaddr, walk);
+    }
+
+    /// The pages of tables that a walk has read translate addresses.
+    fn know(&mut self, vaddr: u64, walk: &Walk) {
+        for step in walk.steps() {
             let shift = self.format.level_shift(step.level);
             let index = (step.paddr & 0xfff) / self.format.entry_bytes;
             let reach = Reach {
@@ -442,8 +684,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                         let key = |vaddr| Key { tag, what, vaddr };
                         let range = key(floor(first, key(0).shift()))..=key(last);
                         for (key, held) in core.entries.range_mut(range) {
-                            let mut steps = held.steps().iter();
-                            let Some(step) = steps.find(|step| step.paddr == at) else {
+                            let Some(step) = held.step(at) else {
                                 continue;
                             };
                             if Some(step.value) == value && held.changed.is_empty() {
@@ -469,64 +710,67 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
     pub fn invalidate(&mut self, core: usize, what: Drop) {
         let this = &mut self.cores[core];
         this.era += 1;
-        let page = |key: &Key, vaddr| key.is_table() || floor(vaddr, key.shift()) == key.vaddr;
-        let current = this.context.asid;
-        match what {
-            Drop::All => {
-                this.entries.clear();
-                this.kinds.clear();
-            }
-            Drop::Tag(tag) => this.entries.retain(|key, _| key.tag != tag),
-            Drop::Page { vaddr } => {
-                let gone = |key: &Key| key.tag == current && page(key, vaddr);
-                this.entries.retain(|key, _| !gone(key));
-            }
-            Drop::PageOf { tag, vaddr } => {
-                let gone = |key: &Key| key.tag == tag && page(key, vaddr);
-                this.entries.retain(|key, _| !gone(key));
-            }
-            Drop::PageEverywhere { vaddr } => this.entries.retain(|key, _| !page(key, vaddr)),
+        this.entries.retain(|key, _| !what.takes(key));
+        if this.entries.is_empty() {
+            this.kinds.clear();
         }
         let Core {
-            entries, suspects, ..
+            entries,
+            suspects,
+            twins,
+            ..
         } = this;
         suspects.retain(|key| entries.contains_key(key));
+        twins.retain(|(own, global)| entries.contains_key(own) && entries.contains_key(global));
     }
 
     /// `core` takes a page fault, which drops what it has for the address (SDM volume 3, 4.10.4.1).
     pub fn fault(&mut self, core: usize, vaddr: u64) {
         let this = &mut self.cores[core];
         this.era += 1;
-        let tag = this.context.asid;
+        let tags = [u32::from(this.context.asid), GLOBAL];
         let levels = (0..self.format.levels()).map(|level| self.format.level_shift(level));
         let tables = levels.map(|shift| TABLE + shift as u8);
         let pages = self.format.sizes().iter().map(|&shift| shift as u8);
         for what in pages.chain(tables) {
             let vaddr = floor(vaddr, u32::from(what % TABLE));
-            this.entries.remove(&Key { tag, what, vaddr });
+            for tag in tags {
+                this.entries.remove(&Key { tag, what, vaddr });
+            }
         }
     }
 
-    /// Whether any core holds entries of which a word has changed.
+    /// Whether there is anything to compare: a core holds entries of which a word has changed, or
+    /// global ones beside others, or runs another address space than before.
     pub fn suspects(&self) -> bool {
-        self.cores.iter().any(|core| !core.suspects.is_empty())
+        self.cores.iter().any(|core| {
+            !core.suspects.is_empty() || !core.twins.is_empty() || core.switched.is_some()
+        })
     }
 
     /// Compares the entries that `core` can use and of which a word has changed. Those that are
     /// wrong, and whose changes are `done`, are returned, and dropped so that they are returned once.
     pub fn judge(&mut self, core: usize, done: impl Fn(&C) -> bool) -> Vec<Missing<C>> {
-        let mut missing = Vec::new();
-        let tag = self.cores[core].context.asid;
-        let suspects: Vec<Key> = self.cores[core].suspects.iter().copied().collect();
-        self.counts.audits += u64::from(suspects.iter().any(|key| key.tag == tag));
-        for key in suspects.into_iter().filter(|key| key.tag == tag) {
-            let held = self.cores[core].entries.get(&key);
-            if held.is_none_or(|held| held.changed.is_empty()) {
+        let group = OnceCell::new();
+        self.turn(core, &group);
+        let mut missing = self.judge_twins(core);
+        let tag = u32::from(self.cores[core].context.asid);
+        let usable = |key: &Key| key.tag == tag || key.is_global();
+        let suspects = self.cores[core].suspects.iter();
+        let suspects: Vec<Key> = suspects.copied().filter(usable).collect();
+        self.counts.audits += u64::from(!suspects.is_empty());
+        for key in suspects {
+            let this = &self.cores[core];
+            let held = this.entries.get(&key);
+            let Some(held) = held.filter(|held| held.met || !held.changed.is_empty()) else {
                 self.cores[core].suspects.remove(&key);
+                continue;
+            };
+            if !self.is_open(&this.context, held.attr) {
                 continue;
             }
             self.counts.compared += 1;
-            match self.compare(core, &key) {
+            match self.compare(core, &key, &group) {
                 Some(found) if found.changed.iter().all(&done) => {
                     missing.push(found);
                     self.forget(core, &key);
@@ -536,6 +780,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                     self.cores[core].suspects.remove(&key);
                     if let Some(held) = self.cores[core].entries.get_mut(&key) {
                         held.changed.clear();
+                        held.met = false;
                     }
                 }
             }
@@ -543,19 +788,73 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         missing
     }
 
+    /// The core may use entries now that it could not use before: has them compared.
+    fn turn(&mut self, core: usize, group: &OnceCell<bool>) {
+        let Some(change) = self.cores[core].switched.take() else {
+            return;
+        };
+        let context = self.cores[core].context;
+        let this = &mut self.cores[core];
+        for (key, held) in under(&mut this.entries, u32::from(context.asid)) {
+            if held.sources[0].root != context.root {
+                mark(held, &change);
+                this.suspects.insert(*key);
+            }
+        }
+        let globals: Vec<Key> = under(&mut this.entries, GLOBAL)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in globals {
+            let attr = self.cores[core].entries[&key].attr;
+            if self.is_open(&context, attr) && !self.is_of_group(&context, group) {
+                self.meet(core, &key);
+            }
+        }
+    }
+
+    /// Global entries beside others that who runs can use.
+    fn judge_twins(&mut self, core: usize) -> Vec<Missing<C>> {
+        let this = &self.cores[core];
+        let tag = u32::from(this.context.asid);
+        let twins: Vec<_> = this
+            .twins
+            .iter()
+            .filter(|(own, _)| own.tag == tag)
+            .collect();
+        let twins: Vec<(Key, Key)> = twins.into_iter().copied().collect();
+        let mut missing = Vec::new();
+        for (own, global) in twins {
+            let this = &self.cores[core];
+            let Some(held) = this.entries.get(&own) else {
+                continue;
+            };
+            let now = this.entries.get(&global).map(|global_held| Translation {
+                frame: global_held.frame,
+                shift: global.shift(),
+                attr: global_held.attr | attr::GLOBAL,
+            });
+            missing.push(self.missing(core, &own, held, (Wrong::Twin, now)));
+            self.forget(core, &own);
+        }
+        missing
+    }
+
     /// Compares every entry that `core` can use, and returns those that are wrong though no store
     /// was seen that made them so: a device has written the tables, or the audit is at fault.
     pub fn sweep(&mut self, core: usize) -> Vec<Missing<C>> {
-        let tag = self.cores[core].context.asid;
-        let keys: Vec<Key> = under(&mut self.cores[core].entries, tag)
-            .filter(|(_, held)| held.changed.is_empty())
-            .map(|(key, _)| *key)
-            .collect();
+        let context = self.cores[core].context;
+        let mut keys = Vec::new();
+        for tag in [u32::from(context.asid), GLOBAL] {
+            let all = under(&mut self.cores[core].entries, tag);
+            let unchanged = all.filter(|(_, held)| held.changed.is_empty() && !held.met);
+            keys.extend(unchanged.map(|(key, held)| (*key, held.attr)));
+        }
+        keys.retain(|&(key, attr)| !key.is_global() || self.is_open(&context, attr));
         self.counts.audits += 1;
         self.counts.compared += keys.len() as u64;
-        let mut missing = Vec::new();
-        for key in keys {
-            if let Some(found) = self.compare(core, &key) {
+        let (mut missing, group) = (Vec::new(), OnceCell::new());
+        for (key, _) in keys {
+            if let Some(found) = self.compare(core, &key, &group) {
                 missing.push(found);
                 self.forget(core, &key);
             }
@@ -567,30 +866,111 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         let this = &mut self.cores[core];
         this.entries.remove(key);
         this.suspects.remove(key);
+        this.twins
+            .retain(|(own, global)| own != key && global != key);
         this.era += 1;
     }
 
-    /// How an entry differs from the tables that the core has now.
-    fn compare(&self, core: usize, key: &Key) -> Option<Missing<C>> {
-        let context = &self.cores[core].context;
-        let held = self.cores[core].entries.get(key)?;
-        let (wrong, now) = match key.is_table() {
-            true => self.compare_table(context, key, held)?,
-            false => self.compare_page(context, key, held)?,
-        };
-        Some(Missing {
+    fn missing(
+        &self,
+        core: usize,
+        key: &Key,
+        held: &Held<C>,
+        (wrong, now): (Wrong, Option<Translation>),
+    ) -> Missing<C> {
+        Missing {
             core,
             vaddr: key.vaddr,
             shift: key.shift(),
             frame: held.frame,
             attr: held.attr,
             table: key.is_table(),
-            root: held.root,
-            now_root: context.root,
+            global: key.is_global(),
+            root: held.sources[0].root,
+            now_root: self.cores[core].context.root,
             now,
             wrong,
             changed: held.changed.clone(),
-        })
+        }
+    }
+
+    /// How an entry differs from the tables that the core has now.
+    fn compare(&self, core: usize, key: &Key, group: &OnceCell<bool>) -> Option<Missing<C>> {
+        let context = &self.cores[core].context;
+        let held = self.cores[core].entries.get(key)?;
+        let found = match key.is_table() {
+            true => self.compare_table(context, key, held)?,
+            false => {
+                let found = self.compare_page(context, key, held)?;
+                let absent = found.0 == Wrong::Gone && key.is_global();
+                match absent.then(|| self.excuse(context, key, held, group)) {
+                    Some(excuse) => (excuse?, None),
+                    None => found,
+                }
+            }
+        };
+        Some(self.missing(core, key, held, found))
+    }
+
+    /// The tables of who runs have nothing where there is a global entry: why that is wrong, if it
+    /// is.
+    fn excuse(
+        &self,
+        context: &Context,
+        key: &Key,
+        held: &Held<C>,
+        group: &OnceCell<bool>,
+    ) -> Option<Wrong> {
+        if held.is_from(context) {
+            return Some(Wrong::Gone);
+        }
+        let gives = |source: &Source| {
+            let theirs = Context {
+                root: source.root,
+                asid: source.tag,
+                ..*context
+            };
+            self.compare_page(&theirs, key, held).is_none()
+        };
+        if !held.sources.iter().any(gives) {
+            return Some(Wrong::Gone);
+        }
+        (!self.is_of_group(context, group)).then_some(Wrong::Foreign)
+    }
+
+    /// Who runs is of the group that global entries are for.
+    fn is_of_group(&self, context: &Context, group: &OnceCell<bool>) -> bool {
+        let Habits {
+            group: wanted,
+            last,
+            ..
+        } = self.habits;
+        let of = || {
+            self.format
+                .has_domain_of(&self.memory, context, last, wanted)
+        };
+        wanted == 0 || *group.get_or_init(of)
+    }
+
+    /// What the tables give for an address, or would give if it had been used lately.
+    fn now(&self, context: &Context, vaddr: u64) -> Result<Translation, Fault> {
+        let walk = self.format.walk(&self.memory, context, vaddr);
+        let last = match walk.result {
+            Ok(_) => None,
+            Err(_) => walk.steps().last(),
+        };
+        let young = last.and_then(|step| Some((step, (self.habits.young)(&self.memory, step)?)));
+        match young {
+            None => walk.result,
+            Some((step, value)) => {
+                let memory = Replaced {
+                    memory: &self.memory,
+                    at: step.paddr,
+                    value,
+                };
+                self.format.walk(&memory, context, vaddr).result
+            }
+        }
     }
 
     fn compare_page(
@@ -604,7 +984,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         // The tables may have smaller pages there by now.
         while within < end {
             let vaddr = key.vaddr + within;
-            let Ok(page) = self.format.walk(&self.memory, context, vaddr).result else {
+            let Ok(page) = self.now(context, vaddr) else {
                 return Some((Wrong::Gone, None));
             };
             let offset = vaddr & ((1 << page.shift) - 1);
@@ -626,13 +1006,55 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         held: &Held<C>,
     ) -> Option<(Wrong, Option<Translation>)> {
         let walk = self.format.walk(&self.memory, context, key.vaddr);
-        let now = walk.steps().get(..held.steps);
+        let now = walk.steps().get(..held.sources[0].steps);
         let found = now.and_then(|steps| self.format.table(steps));
         match found {
             None => Some((Wrong::Gone, walk.result.ok())),
             Some((frame, _)) if frame != held.frame => Some((Wrong::Other, walk.result.ok())),
             Some((_, rights)) if more(held.attr, rights) => Some((Wrong::Rights, None)),
             Some(_) => None,
+        }
+    }
+}
+
+impl<C> Core<C> {
+    /// Notes entries of a page beside it that may answer for the same address.
+    fn find_twins(&mut self, key: Key) {
+        for &(tag, what) in &self.kinds {
+            if what >= TABLE || (tag == GLOBAL) == key.is_global() {
+                continue;
+            }
+            let other = |vaddr| Key { tag, what, vaddr };
+            let range = other(floor(key.vaddr, other(0).shift()))..=other(key.last());
+            for (&other, _) in self.entries.range(range) {
+                let pair = match key.is_global() {
+                    true => (other, key),
+                    false => (key, other),
+                };
+                self.twins.insert(pair);
+            }
+        }
+    }
+}
+
+/// Memory with another word.
+struct Replaced<'a, M> {
+    memory: &'a M,
+    at: u64,
+    value: u64,
+}
+
+impl<M: GuestMemory> GuestMemory for Replaced<'_, M> {
+    fn read_u32(&self, paddr: u64) -> Option<u32> {
+        match paddr == self.at {
+            true => Some(self.value as u32),
+            false => self.memory.read_u32(paddr),
+        }
+    }
+    fn read_u64(&self, paddr: u64) -> Option<u64> {
+        match paddr == self.at {
+            true => Some(self.value),
+            false => self.memory.read_u64(paddr),
         }
     }
 }
@@ -666,7 +1088,7 @@ fn mark<C: Clone>(held: &mut Held<C>, change: &C) {
 /// The entries under a tag.
 fn under<C>(
     entries: &mut BTreeMap<Key, Held<C>>,
-    tag: u16,
+    tag: u32,
 ) -> impl Iterator<Item = (&Key, &mut Held<C>)> {
     let key = |what, vaddr| Key { tag, what, vaddr };
     entries.range_mut(key(0, 0)..=key(u8::MAX, u64::MAX))
@@ -692,7 +1114,7 @@ mod tests {
     impl Guest {
         fn new() -> Self {
             let format = Format::builtin("x86-64").unwrap();
-            let mut audit = Audit::new(format, 2, SparseMemory::new());
+            let mut audit = Audit::new(format, Habits::default(), 2, SparseMemory::new());
             for (root, frame) in [(0x10_000, 0x90_000), (0x20_000, 0xa0_000)] {
                 for level in 0..3 {
                     let next = (root + (level + 1) * 0x1000) | RW;
@@ -704,6 +1126,7 @@ mod tests {
             for core in 0..2 {
                 guest.enter(core, 0x10_000, 0);
             }
+            guest.judge();
             guest
         }
 
@@ -756,7 +1179,7 @@ mod tests {
             guest.touch(0, AccessKind::Write);
             guest.touch(1, AccessKind::Write);
             guest.store(LEAF(), value, 7);
-            guest.audit.invalidate(0, Drop::Page { vaddr: VADDR });
+            guest.audit.invalidate(0, Drop::page(0, VADDR));
             // THEN core 1 misses a flush, once, by the task that changed it
             let missing = guest.audit.judge(1, |_| true);
             let [missing] = &missing[..] else {
@@ -772,14 +1195,14 @@ mod tests {
     #[test]
     fn what_was_flushed_in_time_is_right() {
         let flushes = [
-            Drop::Page { vaddr: VADDR + 8 },
-            Drop::PageEverywhere { vaddr: VADDR },
-            Drop::PageOf {
-                tag: 0,
-                vaddr: VADDR,
+            Drop::page(0, VADDR + 8),
+            Drop {
+                tag: None,
+                ..Drop::page(9, VADDR)
             },
-            Drop::Tag(0),
-            Drop::All,
+            Drop::tag(0),
+            Drop::BUT_GLOBAL,
+            Drop::ALL,
         ];
         for what in flushes {
             let mut guest = Guest::new();
@@ -792,10 +1215,9 @@ mod tests {
         }
         // A flush of another page or tag is not one of this.
         let others = [
-            Drop::Page {
-                vaddr: VADDR + 0x1000,
-            },
-            Drop::Tag(1),
+            Drop::page(0, VADDR + 0x1000),
+            Drop::page(1, VADDR),
+            Drop::tag(1),
         ];
         for what in others {
             let mut guest = Guest::new();
@@ -915,7 +1337,7 @@ mod tests {
         guest.enter(0, 0x20_000, 2);
         guest.store(LEAF(), 0, 7);
         guest.enter(0, 0x10_000, 1);
-        guest.audit.invalidate(0, Drop::Tag(1));
+        guest.audit.invalidate(0, Drop::tag(1));
         assert_eq!(guest.judge(), []);
     }
 
@@ -967,8 +1389,6 @@ mod tests {
         let kernel = 0x90_000 | RW & !4;
         guest.audit.memory.write_u64(LEAF(), kernel);
         guest.touch(0, AccessKind::Read);
-        guest.audit.memory.write_u64(LEAF(), 0x90_000 | RW | 0x100);
-        guest.touch(0, AccessKind::Read);
         assert_eq!(guest.audit.counts().filled, 0);
         guest.audit.memory.write_u64(LEAF(), 0x90_000 | RW);
         guest.touch(0, AccessKind::Read);
@@ -978,8 +1398,330 @@ mod tests {
         access(&mut guest, 0x90_000);
         access(&mut guest, 0xc0_000);
         assert_eq!(guest.audit.counts().diverged, 1);
-        guest.audit.invalidate(0, Drop::All);
+        guest.audit.invalidate(0, Drop::ALL);
         access(&mut guest, 0xc0_000);
         assert_eq!(guest.audit.counts().unexplained, 1);
+    }
+
+    /// Two cores of a processor with domains, whose format is ARMv7's. The tables of each process map
+    /// [`CODE`] by a first-level entry of a domain and a last table at its root plus 0x4000.
+    struct Group {
+        audit: Audit<SparseMemory, u32>,
+    }
+
+    const CODE: u64 = 0x1_2000;
+    const PAGE: u64 = 0x9_0000;
+    const MEMBER: u64 = 5;
+    const OTHER: u64 = 1;
+    /// Domains 1 and 5 open, and domain 1 alone.
+    const OPEN: u32 = 1 << 10 | 1 << 2;
+    const SHUT: u32 = 1 << 2;
+    /// A small page that the user may read and execute; not global.
+    const NG: u32 = 1 << 11;
+    const TEXT: u32 = 2 | 1 << 5 | 1 << 4 | 1 << 9;
+
+    impl Group {
+        /// Processes at these roots with tables in these domains, which map nothing yet.
+        fn new(roots: &[(u64, u64)]) -> Self {
+            let format = Format::builtin("armv7-short").unwrap();
+            let habits = Habits {
+                // Bit 31 of an absent entry: it is old.
+                young: |_, step| {
+                    let old = step.value & (1 << 31 | 3) == 1 << 31;
+                    old.then_some(step.value & 0x7fff_ffff | 2)
+                },
+                group: 1 << MEMBER,
+                last: 0xbfff_ffff,
+            };
+            let mut audit = Audit::new(format, habits, 2, SparseMemory::new());
+            for &(root, domain) in roots {
+                let entry = (root + 0x4000) | domain << 5 | 1;
+                audit.memory.write_u32(root, entry as u32);
+            }
+            Self { audit }
+        }
+
+        fn run(&mut self, core: usize, root: u64, tag: u16, dacr: u32) {
+            let context = Context {
+                paging: true,
+                root,
+                asid: tag,
+                dacr,
+                ..Context::default()
+            };
+            self.audit.context(core, context, || 99);
+        }
+
+        fn leaf(root: u64) -> u64 {
+            root + 0x4000 + (CODE >> 12) * 4
+        }
+
+        /// A store to the last entry of a process.
+        fn map(&mut self, root: u64, bits: u32, by: u32) {
+            let at = Self::leaf(root);
+            self.audit.memory.write_u32(at, bits);
+            self.audit.stored(at, 4, || by);
+        }
+
+        /// A use of [`CODE`] on core 0, by tables that have the page.
+        fn fetch(&mut self) {
+            self.audit.access(0, AccessKind::Fetch, CODE, Some(PAGE));
+        }
+
+        fn judge(&mut self) -> Vec<(u64, Wrong, bool)> {
+            let all = self.audit.judge(0, |_| true).into_iter();
+            all.map(|m| (m.vaddr, m.wrong, m.global)).collect()
+        }
+    }
+
+    /// Members at 0x1_0000 and 0x2_0000, and one that is none at 0x3_0000.
+    const A: u64 = 0x1_0000;
+    const B: u64 = 0x2_0000;
+    const C: u64 = 0x3_0000;
+
+    /// A and B are members, C is not; A has used the code on core 0.
+    fn group() -> Group {
+        let mut group = Group::new(&[(A, MEMBER), (B, MEMBER), (C, OTHER)]);
+        group.run(0, A, 1, OPEN);
+        group.judge();
+        group.map(A, PAGE as u32 | TEXT, 7);
+        group.fetch();
+        assert_eq!(group.audit.counts().global, 1);
+        group
+    }
+
+    #[test]
+    fn a_global_entry_serves_members_that_have_nothing_there_yet() {
+        let mut group = group();
+        group.run(0, B, 2, OPEN);
+        assert_eq!(group.judge(), []);
+        assert!(group.audit.sweep(0).is_empty());
+        // WHEN B has the same page THEN no entry is made: it uses A's.
+        group.map(B, PAGE as u32 | TEXT, 7);
+        group.fetch();
+        assert_eq!((group.audit.counts().global, group.judge()), (1, vec![]));
+    }
+
+    #[test]
+    fn a_global_entry_must_go_when_the_last_tables_have_lost_it() {
+        // GIVEN A, from whose tables it was read, clears it WHEN B runs THEN it is gone.
+        let mut group = group();
+        group.map(A, 0, 7);
+        group.run(0, B, 2, OPEN);
+        assert_eq!(group.judge(), [(CODE, Wrong::Gone, true)]);
+        // GIVEN B has the page too THEN it is right, until B loses it too.
+        let mut group = self::group();
+        group.run(0, B, 2, OPEN);
+        group.map(B, PAGE as u32 | TEXT, 7);
+        group.fetch();
+        group.map(A, 0, 7);
+        assert_eq!(group.judge(), []);
+        group.map(B, 0, 7);
+        assert_eq!(group.judge(), [(CODE, Wrong::Gone, true)]);
+    }
+
+    #[test]
+    fn who_has_lost_a_page_may_not_use_it_though_others_have_it() {
+        let mut group = group();
+        group.run(0, B, 2, OPEN);
+        group.map(B, PAGE as u32 | TEXT, 7);
+        group.fetch();
+        group.map(B, 0, 7);
+        assert_eq!(group.judge(), [(CODE, Wrong::Gone, true)]);
+    }
+
+    #[test]
+    fn members_must_have_the_same_page_with_the_same_rights() {
+        for (bits, wrong) in [
+            (0xa_0000 | TEXT, Wrong::Other),
+            (PAGE as u32 | TEXT | 1, Wrong::Rights),
+        ] {
+            let mut group = group();
+            group.run(0, B, 2, OPEN);
+            group.map(B, bits, 7);
+            let frame = u64::from(bits) & !0xfff;
+            group.audit.access(0, AccessKind::Read, CODE, Some(frame));
+            assert_eq!(group.judge(), [(CODE, wrong, true)], "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn a_closed_domain_faults_and_an_open_one_is_for_members() {
+        // WHEN C runs with the domain closed THEN it cannot use the entry.
+        let mut group = group();
+        group.run(0, C, 3, SHUT);
+        assert_eq!(group.judge(), []);
+        // and if it tries, a fault drops the entry, and it gets its own.
+        group.map(C, PAGE as u32 | TEXT | NG, 7);
+        group.fetch();
+        let counts = group.audit.counts();
+        assert_eq!((counts.domain_faults, counts.filled), (1, 2));
+        assert_eq!(group.judge(), []);
+        // WHEN the domain is open to it THEN that is found, whether it opens with the switch or later.
+        for late in [false, true] {
+            let mut group = self::group();
+            group.run(0, C, 3, if late { SHUT } else { OPEN });
+            assert_eq!(group.judge().len(), usize::from(!late));
+            group.run(0, C, 3, OPEN);
+            assert_eq!(group.judge().len(), usize::from(late));
+        }
+    }
+
+    #[test]
+    fn a_global_entry_of_a_table_that_is_open_to_all_is_found() {
+        let mut group = Group::new(&[(A, OTHER), (C, OTHER)]);
+        group.run(0, A, 1, OPEN);
+        group.map(A, PAGE as u32 | TEXT, 7);
+        group.fetch();
+        group.run(0, C, 3, SHUT);
+        assert_eq!(group.judge(), [(CODE, Wrong::Foreign, true)]);
+    }
+
+    #[test]
+    fn no_entry_may_be_beside_a_global_one() {
+        // GIVEN C has an entry of its own for the address WHEN a member brings in a global one
+        let with_both = || {
+            let mut group = Group::new(&[(A, MEMBER), (C, OTHER)]);
+            group.run(0, C, 3, SHUT);
+            group.map(C, 0xa_0000 | TEXT | NG, 7);
+            group
+                .audit
+                .access(0, AccessKind::Read, CODE, Some(0xa_0000));
+            group.run(0, A, 1, OPEN);
+            group.map(A, PAGE as u32 | TEXT, 7);
+            group.fetch();
+            assert_eq!(group.judge(), []);
+            group
+        };
+        // THEN C meets both when it runs again, once.
+        let mut group = with_both();
+        group.run(0, C, 3, SHUT);
+        assert_eq!(group.judge(), [(CODE, Wrong::Twin, false)]);
+        assert_eq!(group.judge(), []);
+        // Not if either was flushed.
+        for flush in [Drop::ALL, Drop::tag(3), Drop::page(1, CODE)] {
+            let mut group = with_both();
+            group.audit.invalidate(0, flush);
+            group.run(0, C, 3, SHUT);
+            assert_eq!(group.judge(), [], "{flush:?}");
+        }
+    }
+
+    #[test]
+    fn global_entries_stay_where_a_tag_is_flushed() {
+        let page = |tag, vaddr| Drop::page(tag, vaddr);
+        let everywhere = Drop {
+            tag: None,
+            ..page(0, CODE)
+        };
+        for (flush, gone) in [
+            (Drop::tag(1), false),
+            (Drop::BUT_GLOBAL, false),
+            (page(1, CODE + 0x1000), false),
+            (page(1, CODE), true),
+            (page(9, CODE), true),
+            (everywhere, true),
+            (Drop::ALL, true),
+        ] {
+            let mut group = group();
+            group.map(A, 0, 7);
+            group.audit.invalidate(0, flush);
+            let left = group.judge().iter().any(|found| found.2);
+            assert_eq!(left, !gone, "{flush:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_by_address_keeps_what_it_does_not_name() {
+        let all = Drop::page(1, CODE);
+        let above = Drop {
+            tables: Tables::Above,
+            ..all
+        };
+        let leaf = Drop {
+            tables: Tables::Kept,
+            ..all
+        };
+        let beside = Drop {
+            range: Some((CODE + 0x10_0000, CODE + 0x20_0000)),
+            ..above
+        };
+        let around = Drop {
+            range: Some((CODE - 0x1000, CODE + 0x1000)),
+            ..above
+        };
+        // The entry of the page, and the one that points to its table.
+        for (flush, left) in [(all, 0), (above, 0), (leaf, 1), (beside, 2), (around, 0)] {
+            let mut group = Group::new(&[(A, OTHER)]);
+            group.run(0, A, 1, SHUT);
+            group.map(A, PAGE as u32 | TEXT | NG, 7);
+            group.fetch();
+            group.audit.invalidate(0, flush);
+            assert_eq!(group.audit.cores[0].entries.len(), left, "{flush:?}");
+        }
+    }
+
+    #[test]
+    fn an_old_page_may_stay_in_a_tlb_and_another_may_not() {
+        for (bits, right) in [
+            (1 << 31 | PAGE as u32 | TEXT & !2 | NG, true),
+            (1 << 31 | 0xa_0000 | TEXT & !2 | NG, false),
+            (PAGE as u32 | TEXT & !2 | NG, false),
+        ] {
+            let mut group = Group::new(&[(A, OTHER)]);
+            group.run(0, A, 1, SHUT);
+            group.map(A, PAGE as u32 | TEXT | NG, 7);
+            group.fetch();
+            group.map(A, bits, 7);
+            assert_eq!(group.judge().is_empty(), right, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn a_root_that_is_set_on_the_way_is_no_switch() {
+        let mut group = Group::new(&[(A, OTHER)]);
+        group.run(0, A, 1, SHUT);
+        group.map(A, PAGE as u32 | TEXT | NG, 7);
+        group.fetch();
+        group.run(0, C, 1, SHUT);
+        group.run(0, A, 1, SHUT);
+        group.map(A, 0, 7);
+        let found = group.audit.judge(0, |_| true);
+        assert_eq!(found[0].changed, [7]);
+    }
+
+    #[test]
+    fn a_page_of_several_words_is_kept_in_parts() {
+        let format = Format::builtin("armv8-4k").unwrap();
+        let mut audit: Audit<_, u32> =
+            Audit::new(format, Habits::default(), 1, SparseMemory::new());
+        for level in 0..3 {
+            audit
+                .memory
+                .write_u64(0x1_0000 + level * 0x1000, (0x1_1000 + level * 0x1000) | 3);
+        }
+        // User, accessed, not global, contiguous: 64 KB from 0x8_0000 on.
+        let bits = 3 | 1 << 6 | 1 << 10 | 1 << 11 | 1 << 52;
+        for page in 0..16 {
+            audit
+                .memory
+                .write_u64(0x1_3000 + page * 8, (0x8_0000 + page * 0x1000) | bits);
+        }
+        let context = Context {
+            paging: true,
+            root: 0x1_0000,
+            ..Context::default()
+        };
+        audit.context(0, context, || 0);
+        audit.access(0, AccessKind::Read, 0x5000, Some(0x8_5000));
+        assert_eq!(audit.counts().unexplained, 0);
+        // Another part changes, then this one.
+        audit.memory.write_u64(0x1_3000 + 6 * 8, 0);
+        audit.stored(0x1_3000 + 6 * 8, 8, || 1);
+        assert!(audit.judge(0, |_| true).is_empty());
+        audit.memory.write_u64(0x1_3000 + 5 * 8, 0);
+        audit.stored(0x1_3000 + 5 * 8, 8, || 1);
+        let found = audit.judge(0, |_| true);
+        assert_eq!((found[0].vaddr, found[0].frame), (0x5000, 0x8_5000));
     }
 }

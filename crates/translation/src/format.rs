@@ -518,6 +518,38 @@ impl Format {
             .any(|level| level.entry.iter().any(|kind| kind.domain.is_some()))
     }
 
+    /// Whether an entry of the topmost table, for addresses up to `last`, points to a table in one of
+    /// these domains, a bit each.
+    pub fn has_domain_of<M: GuestMemory + ?Sized>(
+        &self,
+        memory: &M,
+        context: &Context,
+        last: u64,
+        domains: u16,
+    ) -> bool {
+        let (start, _) = self.start(context);
+        let level = &self.level[start];
+        let table = context.root & self.root_address.mask();
+        (0..=level.index.value(last)).any(|index| {
+            let Some(value) = self.read(memory, table + index * self.entry_bytes) else {
+                return false;
+            };
+            let kind = level.entry.iter().find(|kind| kind.when.holds(value));
+            let domain = kind.and_then(|kind| kind.domain);
+            domain.is_some_and(|field| domains >> (field.value(value) & 15) & 1 != 0)
+        })
+    }
+
+    /// The topmost level in use, and the highest bit of an address that chooses an entry there.
+    fn start(&self, context: &Context) -> (usize, u32) {
+        let levels = match usize::from(context.levels) {
+            0 => self.default_levels,
+            levels => levels.min(self.level.len()),
+        };
+        let start = self.level.len() - levels;
+        (start, self.level[start].index.high)
+    }
+
     /// The entry at a physical address; `None` where the guest has no memory.
     pub fn read<M: GuestMemory + ?Sized>(&self, memory: &M, paddr: u64) -> Option<u64> {
         match self.entry_bytes {
@@ -552,12 +584,7 @@ impl Format {
             count: 0,
             result: Err(Fault::NotPresent),
         };
-        let levels = match usize::from(context.levels) {
-            0 => self.default_levels,
-            levels => levels.min(self.level.len()),
-        };
-        let start = self.level.len() - levels;
-        let top = self.level[start].index.high;
+        let (start, top) = self.start(context);
         let root = match self.roots {
             Roots::One => {
                 let above = vaddr as i64 >> top;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! 32-bit ARM (ARMv7 with short descriptors).
 
-use super::op::{Scope, SystemRegister};
-use super::words::{Does, Word, Words, word};
-use super::{Arch, UserMode, Walk};
+use super::op::Reach::{Core, Machine};
+use super::op::SystemRegister;
+use super::words::Tagged::{Every, Named};
+use super::words::{Does, Tlbi, Word, Words, word};
+use super::{Arch, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
+use translation::audit::Habits;
+use translation::format::Step;
 use translation::{Context, GuestMemory};
 
 /// With QEMU's machine `virt`.
@@ -18,15 +22,32 @@ pub static ARCH: Arch = Arch {
     pc: "pc",
     stack: "sp",
     mark_argument: 0,
-    system: &["cpsr"],
+    system: &["cpsr", AREA],
+    word: 4,
     // The mode field is 0b10000, User.
     user_mode: UserMode {
         register: "cpsr",
         mask: 0xf,
         value: 0,
     },
-    linux: None,
-    flushes: None,
+    linux: Some(Linux {
+        area: AREA,
+        kernel_area: AREA,
+        current: "__entry_task",
+        faults: &[],
+        taken_off: 0,
+    }),
+    flushes: Some(Flushes {
+        written: |_, _, _| None,
+        fault_drops: false,
+        address: 0xffff_ffff,
+        habits: Habits {
+            young,
+            // The tables of members of a group that shares TLB entries, shared and not.
+            group: 1 << 5 | 1 << 13,
+            last: 0xbfff_ffff,
+        },
+    }),
     page_tables: "armv7-short",
     walk: walk::<Ram>,
     layout: VIRT,
@@ -35,6 +56,39 @@ pub static ARCH: Arch = Arch {
     decode: |bytes| WORDS.decode(bytes),
     registers: super::registers::arm::decode,
 };
+
+/// The register with the offset of the processor's own variables.
+const AREA: &str = "TPIDRPRW";
+
+/// The hardware's entry that Linux would have written if the page had been used lately. Linux keeps
+/// an entry of its own 2 KB before the hardware's, and leaves that at 0 until the page is used
+/// (arch/arm/include/asm/pgtable-2level.h, `cpu_v7_set_pte_ext`).
+fn young(memory: &dyn GuestMemory, step: &Step) -> Option<u64> {
+    const VALID: u32 = 1;
+    const YOUNG: u32 = 1 << 1;
+    const DIRTY: u32 = 1 << 6;
+    const READ_ONLY: u32 = 1 << 7;
+    const USER: u32 = 1 << 8;
+    const NO_EXECUTE: u32 = 1 << 9;
+    const NONE: u32 = 1 << 11;
+    if step.level != 1 || step.value != 0 {
+        return None;
+    }
+    let own = memory.read_u32(step.paddr.checked_sub(2048)?)?;
+    if own & (VALID | YOUNG | NONE) != VALID {
+        return None;
+    }
+    let mut value = own & !0xfff | 2 | 1 << 4 | 1 << 11;
+    for (bit, hardware) in [(USER, 1 << 5), (NO_EXECUTE, 1)] {
+        if own & bit != 0 {
+            value |= hardware;
+        }
+    }
+    if own & (DIRTY | READ_ONLY) != DIRTY {
+        value |= 1 << 9;
+    }
+    Some(value.into())
+}
 
 /// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
 pub const VIRT: Layout = Layout {
@@ -97,30 +151,33 @@ static DACR: SystemRegister = SystemRegister {
     },
 };
 
+/// The bits of MCR but the condition and the register.
+const MCR: u32 = 0x0fff_0fff;
+
 /// MCR p15 (Arm ARM, B3.18).
 const A32: &[Word] = &[
-    word(0x0fff_0fff, 0x0e01_0f10, 12, Does::Write(&SCTLR)),
-    word(0x0fff_0fff, 0x0e02_0f50, 12, Does::Write(&TTBCR)),
-    word(0x0fff_0fff, 0x0e02_0f10, 12, Does::Write(&TTBR0)),
-    word(0x0fff_0fff, 0x0e02_0f30, 12, Does::Write(&TTBR1)),
-    word(0x0fff_0fff, 0x0e0d_0f30, 12, Does::Write(&CONTEXTIDR)),
-    word(0x0fff_0fff, 0x0e03_0f10, 12, Does::Write(&DACR)),
-    // TLBIMVA(IS) and TLBIMVAA(IS), TLBIASID(IS), TLBIALL(IS).
-    word(0x0fff_0ffb, 0x0e08_0f33, 12, Does::InvalidatePage),
-    word(0x0fff_0ffb, 0x0e08_0f73, 12, Does::InvalidatePage),
-    word(
-        0x0fff_0ffb,
-        0x0e08_0f53,
-        12,
-        Does::Invalidate(Scope::AllButGlobal),
-    ),
-    word(0x0fff_0ffb, 0x0e08_0f13, 12, Does::Invalidate(Scope::All)),
+    word(MCR, 0x0e01_0f10, 12, Does::Write(&SCTLR)),
+    word(MCR, 0x0e02_0f50, 12, Does::Write(&TTBCR)),
+    word(MCR, 0x0e02_0f10, 12, Does::Write(&TTBR0)),
+    word(MCR, 0x0e02_0f30, 12, Does::Write(&TTBR1)),
+    word(MCR, 0x0e0d_0f30, 12, Does::Write(&CONTEXTIDR)),
+    word(MCR, 0x0e03_0f10, 12, Does::Write(&DACR)),
+    // TLBIALLIS, TLBIMVAIS, TLBIASIDIS, TLBIMVAAIS, then the same for one core.
+    word(MCR, 0x0e08_0f13, 12, Tlbi::all(Every, Machine)),
+    word(MCR, 0x0e08_0f33, 12, Tlbi::page(Named, Machine)),
+    word(MCR, 0x0e08_0f53, 12, Tlbi::all(Named, Machine)),
+    word(MCR, 0x0e08_0f73, 12, Tlbi::page(Every, Machine)),
+    word(MCR, 0x0e08_0f17, 12, Tlbi::all(Every, Core)),
+    word(MCR, 0x0e08_0f37, 12, Tlbi::page(Named, Core)),
+    word(MCR, 0x0e08_0f57, 12, Tlbi::all(Named, Core)),
+    word(MCR, 0x0e08_0f77, 12, Tlbi::page(Every, Core)),
 ];
 
 const WORDS: Words = Words {
     known: A32,
     registers: 0xf,
     page: (0, 0xffff_f000),
+    tag: (0, 8),
     mark: from_a32,
 };
 
@@ -173,9 +230,11 @@ fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::{Op, Reach};
+    use super::super::op::{Op, Scope};
     use super::super::tests::compare;
     use super::*;
+    use translation::SparseMemory;
+    use translation::audit::{Drop, Tables};
 
     #[test]
     fn instructions_are_found_by_their_bits() {
@@ -189,24 +248,66 @@ mod tests {
         assert_eq!(a32(0xee01_0f10), write(&SCTLR, 0));
         assert_eq!(a32(0xee02_4f50), write(&TTBCR, 4));
         assert_eq!(a32(0xee12_2f10), None);
-        // TLBIMVA, TLBIMVAIS, TLBIMVAA; TLBIASID; TLBIALL, TLBIALLIS
-        for word in [0xee08_4f37, 0xee08_4f33, 0xee08_4f77] {
-            let Some(Op::Invalidate {
-                scope: Scope::PageAllSpaces(page),
-                reach: Reach::Machine,
-            }) = a32(word)
-            else {
-                panic!("{word:#x} does not invalidate a page");
-            };
-            assert_eq!(page.address(0, |_| 0x1234_5042), 0x1234_5000);
-        }
-        for (word, scope) in [
-            (0xee08_0f57, Scope::AllButGlobal),
-            (0xee08_0f17, Scope::All),
-            (0xee08_0f13, Scope::All),
+    }
+
+    #[test]
+    fn each_form_of_a_flush_drops_what_the_manual_says() {
+        let page = Drop {
+            tables: Tables::Above,
+            ..Drop::page(0x42, 0x1234_5000)
+        };
+        let everywhere = Drop { tag: None, ..page };
+        // mcr p15, 0, r4, c8, c3 or c7, OP: TLBIALL, TLBIMVA, TLBIASID, TLBIMVAA
+        for (op, expected) in [
+            (0, Drop::ALL),
+            (1, page),
+            (2, Drop::tag(0x42)),
+            (3, everywhere),
         ] {
-            let reach = Reach::Machine;
-            assert_eq!(a32(word), Some(Op::Invalidate { scope, reach }));
+            for (crm, reach) in [(3, Machine), (7, Core)] {
+                let word = 0xee08_4f10u32 | op << 5 | crm;
+                let Some(Op::Invalidate {
+                    scope,
+                    reach: Machine,
+                    exact,
+                }) = WORDS.decode(&word.to_le_bytes())
+                else {
+                    panic!("{word:#x} does not flush");
+                };
+                assert_eq!(exact.reach, reach);
+                let dropped = exact.drop(7, 0, |number| [0x1234_5042, 0][usize::from(number != 4)]);
+                assert_eq!(dropped, expected, "{word:#x}");
+                // The model drops more.
+                assert_eq!(scope == Scope::All, op == 0);
+                assert_eq!(scope == Scope::AllButGlobal, op == 2);
+            }
+        }
+    }
+
+    #[test]
+    fn an_old_page_is_what_linux_would_make_of_its_own_entry() {
+        let mut memory = SparseMemory::new();
+        let leaf = |value| Step {
+            level: 1,
+            paddr: 0x9804,
+            value,
+        };
+        // Valid, dirty, of the user, not executable.
+        memory.write_u32(0x9004, 0x8000_0000 | 1 | 1 << 6 | 1 << 8 | 1 << 9);
+        let value = young(&memory, &leaf(0)).unwrap();
+        assert_eq!(value, 0x8000_0000 | 2 | 1 | 1 << 4 | 1 << 5 | 1 << 11);
+        assert_eq!(young(&memory, &leaf(2)), None);
+        let above = Step {
+            level: 0,
+            ..leaf(0)
+        };
+        assert_eq!(young(&memory, &above), None);
+        // A clean page may not be written; one that is young is absent for another reason.
+        memory.write_u32(0x9004, 0x8000_0000 | 1 | 1 << 8);
+        assert_eq!(young(&memory, &leaf(0)).unwrap() >> 9 & 1, 1);
+        for own in [1 | 1 << 1, 1 | 1 << 11, 0] {
+            memory.write_u32(0x9004, 0x8000_0000 | own);
+            assert_eq!(young(&memory, &leaf(0)), None, "{own:#x}");
         }
     }
 

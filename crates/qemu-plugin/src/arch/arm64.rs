@@ -2,11 +2,15 @@
 //! 64-bit ARM (AArch64).
 
 use super::arm::VIRT;
-use super::op::{Scope, SystemRegister};
-use super::words::{Does, Word, Words, word};
-use super::{Arch, UserMode, Walk};
+use super::op::Reach::{Core, Machine};
+use super::op::SystemRegister;
+use super::words::Tagged::{Every, Named};
+use super::words::{Does, Tlbi, Word, Words, word};
+use super::{Arch, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::Ram;
+use translation::audit::Habits;
+use translation::format::Step;
 use translation::{Context, GuestMemory};
 
 /// With QEMU's machine `virt`.
@@ -20,15 +24,32 @@ pub static ARCH: Arch = Arch {
     pc: "pc",
     stack: "sp",
     mark_argument: 0,
-    system: &["cpsr"],
+    system: &["cpsr", AREA],
+    word: 8,
     // EL and SP of PSTATE: EL0t.
     user_mode: UserMode {
         register: "cpsr",
         mask: 0xf,
         value: 0,
     },
-    linux: None,
-    flushes: None,
+    linux: Some(Linux {
+        area: AREA,
+        kernel_area: AREA,
+        current: "__entry_task",
+        faults: &[],
+        taken_off: 0,
+    }),
+    flushes: Some(Flushes {
+        written: |_, _, _| None,
+        fault_drops: false,
+        // The top byte may be a program's own.
+        address: 0x00ff_ffff_ffff_ffff,
+        habits: Habits {
+            young,
+            group: 0,
+            last: u64::MAX,
+        },
+    }),
     page_tables: "armv8-4k",
     walk: walk::<Ram>,
     layout: VIRT,
@@ -36,6 +57,19 @@ pub static ARCH: Arch = Arch {
     decode: |bytes| WORDS.decode(bytes),
     registers: super::registers::arm64::decode,
 };
+
+/// The register with the offset of the processor's own variables.
+const AREA: &str = "TPIDR_EL1";
+
+/// The access flag of an entry.
+const ACCESSED: u64 = 1 << 10;
+
+/// The entry with its access flag set: a TLB takes no entry without it, but may keep one from which
+/// it is taken.
+fn young(_: &dyn GuestMemory, step: &Step) -> Option<u64> {
+    let absent = step.value & 1 == 0 || step.value & ACCESSED != 0;
+    (!absent).then_some(step.value | ACCESSED)
+}
 
 /// The bits of TTBR0 and TTBR1 that are the table's address; bit 0 is CnP, the upper 16 the ASID.
 const ROOT: u64 = 0x0000_ffff_ffff_fffe;
@@ -90,26 +124,51 @@ fn levels(tcr: u64) -> u8 {
     (bits - 12).div_ceil(9) as u8
 }
 
+/// The bits of TLBI but the register.
+const TLBI: u32 = 0xffff_ffe0;
+
 /// MSR to a register, TLBI, ERET (Arm ARM, C5.1 and C5.5).
 const A64: &[Word] = &[
     word(0xffff_ffe0, 0xd518_1000, 0, Does::Write(&SCTLR)),
     word(0xffff_ffe0, 0xd518_2040, 0, Does::Write(&TCR)),
     word(0xffff_ffe0, 0xd518_2000, 0, Does::Write(&TTBR0)),
     word(0xffff_ffe0, 0xd518_2020, 0, Does::Write(&TTBR1)),
-    // TLBI of ranges (RVAE1 and similar, ARMv8.4) drop everything: the range is not decoded.
-    word(0xffff_ff20, 0xd508_8220, 0, Does::Invalidate(Scope::All)),
-    word(0xffff_ff20, 0xd508_8520, 0, Does::Invalidate(Scope::All)),
-    word(0xffff_ff20, 0xd508_8620, 0, Does::Invalidate(Scope::All)),
-    // TLBI VAE1, VAAE1, VALE1, VAALE1 and their broadcast forms, then ASIDE1, then the rest.
-    word(0xffff_f960, 0xd508_8120, 0, Does::InvalidatePage),
-    word(0xffff_f960, 0xd508_8160, 0, Does::InvalidatePage),
-    word(
-        0xffff_f9e0,
-        0xd508_8140,
-        0,
-        Does::Invalidate(Scope::AllButGlobal),
-    ),
-    word(0xffff_f9e0, 0xd508_8100, 0, Does::Invalidate(Scope::All)),
+    // VMALLE1, VAE1, ASIDE1, VAAE1, VALE1, VAALE1: inner shareable.
+    word(TLBI, 0xd508_8300, 0, Tlbi::all(Every, Machine)),
+    word(TLBI, 0xd508_8320, 0, Tlbi::page(Named, Machine)),
+    word(TLBI, 0xd508_8340, 0, Tlbi::all(Named, Machine)),
+    word(TLBI, 0xd508_8360, 0, Tlbi::page(Every, Machine)),
+    word(TLBI, 0xd508_83a0, 0, Tlbi::leaf(Named, Machine)),
+    word(TLBI, 0xd508_83e0, 0, Tlbi::leaf(Every, Machine)),
+    // VMALLE1, VAE1, ASIDE1, VAAE1, VALE1, VAALE1: outer shareable.
+    word(TLBI, 0xd508_8100, 0, Tlbi::all(Every, Machine)),
+    word(TLBI, 0xd508_8120, 0, Tlbi::page(Named, Machine)),
+    word(TLBI, 0xd508_8140, 0, Tlbi::all(Named, Machine)),
+    word(TLBI, 0xd508_8160, 0, Tlbi::page(Every, Machine)),
+    word(TLBI, 0xd508_81a0, 0, Tlbi::leaf(Named, Machine)),
+    word(TLBI, 0xd508_81e0, 0, Tlbi::leaf(Every, Machine)),
+    // VMALLE1, VAE1, ASIDE1, VAAE1, VALE1, VAALE1: this core.
+    word(TLBI, 0xd508_8700, 0, Tlbi::all(Every, Core)),
+    word(TLBI, 0xd508_8720, 0, Tlbi::page(Named, Core)),
+    word(TLBI, 0xd508_8740, 0, Tlbi::all(Named, Core)),
+    word(TLBI, 0xd508_8760, 0, Tlbi::page(Every, Core)),
+    word(TLBI, 0xd508_87a0, 0, Tlbi::leaf(Named, Core)),
+    word(TLBI, 0xd508_87e0, 0, Tlbi::leaf(Every, Core)),
+    // RVAE1, RVAAE1, RVALE1, RVAALE1: inner shareable.
+    word(TLBI, 0xd508_8220, 0, Tlbi::range(Named, false, Machine)),
+    word(TLBI, 0xd508_8260, 0, Tlbi::range(Every, false, Machine)),
+    word(TLBI, 0xd508_82a0, 0, Tlbi::range(Named, true, Machine)),
+    word(TLBI, 0xd508_82e0, 0, Tlbi::range(Every, true, Machine)),
+    // RVAE1, RVAAE1, RVALE1, RVAALE1: outer shareable.
+    word(TLBI, 0xd508_8520, 0, Tlbi::range(Named, false, Machine)),
+    word(TLBI, 0xd508_8560, 0, Tlbi::range(Every, false, Machine)),
+    word(TLBI, 0xd508_85a0, 0, Tlbi::range(Named, true, Machine)),
+    word(TLBI, 0xd508_85e0, 0, Tlbi::range(Every, true, Machine)),
+    // RVAE1, RVAAE1, RVALE1, RVAALE1: this core.
+    word(TLBI, 0xd508_8620, 0, Tlbi::range(Named, false, Core)),
+    word(TLBI, 0xd508_8660, 0, Tlbi::range(Every, false, Core)),
+    word(TLBI, 0xd508_86a0, 0, Tlbi::range(Named, true, Core)),
+    word(TLBI, 0xd508_86e0, 0, Tlbi::range(Every, true, Core)),
     word(0xffff_ffff, 0xd69f_03e0, 0, Does::Return),
 ];
 
@@ -118,6 +177,7 @@ const WORDS: Words = Words {
     known: A64,
     registers: 0x1f,
     page: (12, 0x00ff_ffff_ffff_f000),
+    tag: (48, 16),
     mark: from_a64,
 };
 
@@ -166,9 +226,11 @@ fn walk<M: GuestMemory>(context: &Context, vaddr: u64, memory: &M) -> Walk {
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::{Mmu, Op, Reach};
+    use super::super::op::{Mmu, Op, Scope};
     use super::super::tests::{LONG, compare};
     use super::*;
+    use translation::SparseMemory;
+    use translation::audit::{Drop, Tables};
 
     #[test]
     fn instructions_are_found_by_their_bits() {
@@ -184,51 +246,77 @@ mod tests {
         assert_eq!(a64(0xd69f_03e0), Some(Op::Return));
         assert_eq!(a64(0xd503_201f), None);
         assert_eq!(a64(0xd538_2007), None);
-        // tlbi vae1is, x2; tlbi vale1is, x2; tlbi aside1is, x0; tlbi vmalle1is; tlbi vmalle1
-        // tlbi vae1os, x2; tlbi vale1os, x2
-        for word in [
-            0xd508_8322,
-            0xd508_83a2,
-            0xd508_8722,
-            0xd508_8122,
-            0xd508_81a2,
+    }
+
+    #[test]
+    fn each_form_of_a_flush_drops_what_the_manual_says() {
+        let flush = |crm: u32, op: u32, value: u64| {
+            let word = 0xd508_8002u32 | crm << 8 | op << 5;
+            match WORDS.decode(&word.to_le_bytes()) {
+                Some(Op::Invalidate { scope, exact, .. }) => {
+                    let dropped = exact.drop(7, 0, |number| if number == 2 { value } else { 0 });
+                    (scope, exact.reach, dropped)
+                }
+                other => panic!("{word:#x} is {other:?}"),
+            }
+        };
+        let above = Drop {
+            tables: Tables::Above,
+            ..Drop::page(0x42, 0x1234_5000)
+        };
+        let leaf = Drop {
+            tables: Tables::Kept,
+            ..above
+        };
+        let every = |drop| Drop { tag: None, ..drop };
+        // The upper bits are the ASID. vmalle1, vae1, aside1, vaae1, vale1, vaale1
+        for (op, expected, model) in [
+            (0, Drop::ALL, Some(Scope::All)),
+            (1, above, None),
+            (2, Drop::tag(0x42), Some(Scope::AllButGlobal)),
+            (3, every(above), None),
+            (5, leaf, None),
+            (7, every(leaf), None),
         ] {
-            let Some(Op::Invalidate {
-                scope: Scope::PageAllSpaces(page),
-                reach: Reach::Machine,
-            }) = a64(word)
-            else {
-                panic!("{word:#x} does not invalidate a page");
-            };
-            // The upper bits are the ASID.
-            assert_eq!(page.address(0, |_| 0x0042_0000_0001_2345), 0x1234_5000);
-            // A kernel address, without its top byte.
-            let kernel = page.address(0, |_| 0x0000_0fff_8000_1234);
-            assert_eq!(kernel, 0xffff_f800_0123_4000);
+            for (crm, reach) in [(1, Machine), (3, Machine), (7, Core)] {
+                let (scope, found, dropped) = flush(crm, op, 0x0042_0000_0001_2345);
+                assert_eq!((found, dropped), (reach, expected), "{crm} {op}");
+                match model {
+                    Some(model) => assert_eq!(scope, model),
+                    None => assert!(matches!(scope, Scope::PageAllSpaces(_))),
+                }
+            }
         }
-        for (word, scope) in [
-            (0xd508_8340, Scope::AllButGlobal),
-            (0xd508_8740, Scope::AllButGlobal),
-            (0xd508_8142, Scope::AllButGlobal),
-            (0xd508_831f, Scope::All),
-            (0xd508_871f, Scope::All),
-            (0xd508_811f, Scope::All),
-            // tlbi rvae1, x2; rvae1is; rvale1is; rvaale1is; rvaae1is; rvae1os; rvaale1os
-            (0xd508_8622, Scope::All),
-            (0xd508_8222, Scope::All),
-            (0xd508_82a2, Scope::All),
-            (0xd508_82e2, Scope::All),
-            (0xd508_8262, Scope::All),
-            (0xd508_8522, Scope::All),
-            (0xd508_85e2, Scope::All),
-        ] {
-            let reach = Reach::Machine;
-            assert_eq!(
-                a64(word),
-                Some(Op::Invalidate { scope, reach }),
-                "{word:#x}"
-            );
+        // A kernel address, without its top byte.
+        let (_, _, kernel) = flush(3, 3, 0x0000_0fff_8000_1234);
+        let page = 0xffff_f800_0123_4000;
+        assert_eq!(kernel.range, Some((page, page)));
+        // Ranges: three times 2^11 pages from page 0x12345 on.
+        let value = 0x42 << 48 | 2 << 44 | 2 << 39 | 0x1_2345;
+        let range = Some((0x1234_5000, 0x1234_5000 + (3 << 11 << 12) - 1));
+        for (op, expected) in [(1, above), (3, every(above)), (5, leaf), (7, every(leaf))] {
+            for (crm, reach) in [(2, Machine), (5, Machine), (6, Core)] {
+                let (scope, found, dropped) = flush(crm, op, value);
+                let expected = Drop { range, ..expected };
+                assert_eq!((scope, found, dropped), (Scope::All, reach, expected));
+            }
         }
+        let (_, _, kernel) = flush(2, 3, 0x1f_ffff_fff0);
+        let first = 0xffff_ffff_ffff_0000;
+        assert_eq!(kernel.range, Some((first, first + 0x1fff)));
+    }
+
+    #[test]
+    fn an_entry_without_its_access_flag_is_old() {
+        let memory = SparseMemory::new();
+        let step = |value| Step {
+            level: 3,
+            paddr: 0,
+            value,
+        };
+        assert_eq!(young(&memory, &step(0x5003)), Some(0x5403));
+        assert_eq!(young(&memory, &step(0x5403)), None);
+        assert_eq!(young(&memory, &step(0x5002)), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod x86;
 
 use crate::ram::{Layout, Ram};
 use op::{Mmu, Op, SystemRegister};
-use translation::audit::Drop;
+use translation::audit::{Drop, Habits};
 use translation::{AccessKind, Context};
 
 /// An architecture and the machine of it that QEMU emulates.
@@ -30,6 +30,8 @@ pub struct Arch {
     pub stack: &'static str,
     /// The number of the general register with a mark's argument.
     pub mark_argument: u8,
+    /// Bytes of a pointer.
+    pub word: usize,
     /// QEMU's names of the other registers that the plugin reads.
     pub system: &'static [&'static str],
     pub user_mode: UserMode,
@@ -70,6 +72,10 @@ pub struct Flushes {
     pub written: fn(&SystemRegister, &Mmu, u64) -> Option<Drop>,
     /// A page fault drops the entries of its address.
     pub fault_drops: bool,
+    /// The bits of an address that are translated.
+    pub address: u64,
+    /// What Linux does with the tables.
+    pub habits: Habits,
 }
 
 /// Where Linux keeps the running process and handles page faults.
@@ -82,7 +88,7 @@ pub struct Linux {
     pub kernel_area: &'static str,
     /// The symbol of the pointer to the running task in that area.
     pub current: &'static str,
-    /// The entries into the page fault handler.
+    /// The entries into the page fault handler; empty where faults are not followed.
     pub faults: &'static [FaultEntry],
     /// Bytes that the handler pops between such an entry and its return from the exception.
     pub taken_off: u64,
@@ -105,6 +111,14 @@ pub trait Cpu {
     fn named(&self, name: &str) -> u64;
     /// Reads memory by virtual address; false if it cannot be read.
     fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool;
+}
+
+/// Reads a pointer of so many bytes by virtual address; None if it cannot be read.
+pub fn pointer(bytes: usize, vaddr: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> Option<u64> {
+    let mut word = [0; 8];
+    // Addresses of a 32-bit kernel wrap at 32 bits.
+    let vaddr = vaddr & (u64::MAX >> (64 - 8 * bytes));
+    read(vaddr, &mut word[..bytes]).then(|| u64::from_le_bytes(word))
 }
 
 /// Walks the page tables of a context for a virtual address.

@@ -4,6 +4,7 @@
 //! They are found once, when QEMU translates a block, and their operands are read when they are
 //! executed. So no system register is read at an access.
 
+use translation::audit::{Drop, Tables};
 use translation::{Context, Invalidation};
 
 /// The state that a core translates by.
@@ -42,6 +43,75 @@ pub enum Scope {
     /// All except global ones.
     AllButGlobal,
     All,
+}
+
+/// What an instruction drops by the manual, for the audit of flushes. The model may drop more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exact {
+    pub tags: Tags,
+    pub pages: Pages,
+    pub tables: Tables,
+    pub reach: Reach,
+}
+
+/// Whose entries an instruction drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tags {
+    /// Those of the tag in use.
+    Current,
+    /// Those of the tag in a register: at which bit, and how many bits.
+    Named { register: u8, shift: u8, bits: u8 },
+    /// Those of every tag.
+    Every,
+}
+
+/// Which pages an instruction drops. By address it drops global entries too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// All, and global ones only with those of every tag.
+    All,
+    /// The one at an address.
+    At(Operand),
+    /// A range, which ARM's form in a register names: the first page, and how many.
+    Range { register: u8 },
+}
+
+impl Exact {
+    /// What it drops from the TLBs of a core whose tag is `current`. `next` and `register` are as
+    /// for [`Operand::address`].
+    pub fn drop(&self, current: u16, next: u64, register: impl Fn(u8) -> u64) -> Drop {
+        let tag = match self.tags {
+            Tags::Current => Some(current),
+            Tags::Named {
+                register: number,
+                shift,
+                bits,
+            } => Some((register(number) >> shift & ((1 << bits) - 1)) as u16),
+            Tags::Every => None,
+        };
+        let range = match self.pages {
+            Pages::All => None,
+            Pages::At(operand) => {
+                let vaddr = operand.address(next, &register);
+                Some((vaddr, vaddr))
+            }
+            Pages::Range { register: number } => Some(range(register(number))),
+        };
+        Drop {
+            tag,
+            global: range.is_some() || tag.is_none(),
+            range,
+            tables: self.tables,
+        }
+    }
+}
+
+/// The addresses that ARM's TLBI of a range names, for pages of 4 KB (Arm ARM, TLBI RVAE1): BaseADDR
+/// in bits 36:0, NUM in 43:39, SCALE in 45:44.
+fn range(value: u64) -> (u64, u64) {
+    let first = ((value << 27) as i64 >> 15) as u64;
+    let pages = ((value >> 39 & 31) + 1) << (5 * (value >> 44 & 3) + 1);
+    (first, first.wrapping_add((pages << 12) - 1))
 }
 
 /// On which cores an instruction drops entries.
@@ -118,7 +188,11 @@ pub enum Op {
         from: u8,
     },
     /// Drops TLB entries.
-    Invalidate { scope: Scope, reach: Reach },
+    Invalidate {
+        scope: Scope,
+        reach: Reach,
+        exact: Exact,
+    },
     /// Returns from an exception.
     Return,
     /// Halts until an interrupt.

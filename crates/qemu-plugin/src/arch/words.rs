@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Decodes instructions of 32 bits by tables.
 
-use super::op::{Op, Operand, Reach, Scope, SystemRegister};
+use super::op::{Exact, Op, Operand, Pages, Reach, Scope, SystemRegister, Tags};
+use translation::audit::Tables;
 
 /// A watched instruction: it is this one if `word & mask == value`.
 pub struct Word {
@@ -14,10 +15,36 @@ pub struct Word {
 
 pub enum Does {
     Write(&'static SystemRegister),
-    /// Drops the page that the register names, in every address space.
-    InvalidatePage,
-    Invalidate(Scope),
+    Invalidate(Tlbi),
     Return,
+}
+
+/// A TLBI, as the manual has it.
+#[derive(Clone, Copy)]
+pub struct Tlbi {
+    pub tags: Tagged,
+    pub pages: Paged,
+    /// It keeps entries that point to tables.
+    pub last_level: bool,
+    pub reach: Reach,
+}
+
+/// Whose entries a TLBI drops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tagged {
+    /// Those of the tag that the register names.
+    Named,
+    Every,
+}
+
+/// Which pages a TLBI drops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Paged {
+    All,
+    /// The one that the register names.
+    One,
+    /// Those that the register names.
+    Range,
 }
 
 pub const fn word(mask: u32, value: u32, register: u32, does: Does) -> Word {
@@ -37,6 +64,8 @@ pub struct Words {
     pub registers: u32,
     /// Shift and mask of [`Operand::Page`].
     pub page: (u8, u64),
+    /// Where a tag is in the register of a TLBI: at which bit, and how many bits.
+    pub tag: (u8, u8),
     /// The code of a mark; None if the word is not one.
     pub mark: fn(u32) -> Option<u16>,
 }
@@ -48,26 +77,94 @@ impl Words {
             return (self.mark)(word).map(Op::Mark);
         };
         let register = (word >> found.register & self.registers) as u8;
-        let (shift, mask) = self.page;
         Some(match found.does {
             Does::Write(to) => Op::Write { to, from: register },
-            Does::InvalidatePage => all_cores(Scope::PageAllSpaces(Operand::Page {
-                register,
-                shift,
-                mask,
-            })),
-            Does::Invalidate(scope) => all_cores(scope),
+            Does::Invalidate(tlbi) => self.invalidation(tlbi, register),
             Does::Return => Op::Return,
         })
     }
+
+    /// For the model, counts every invalidation as a broadcast, and that of one address space as that
+    /// of all: so it drops more than a processor must, and keeps nothing that a processor must drop.
+    /// It does not decode ranges.
+    fn invalidation(&self, tlbi: Tlbi, register: u8) -> Op {
+        let (shift, mask) = self.page;
+        let page = Operand::Page {
+            register,
+            shift,
+            mask,
+        };
+        let (shift, bits) = self.tag;
+        Op::Invalidate {
+            scope: match (tlbi.pages, tlbi.tags) {
+                (Paged::One, _) => Scope::PageAllSpaces(page),
+                (Paged::All, Tagged::Named) => Scope::AllButGlobal,
+                _ => Scope::All,
+            },
+            reach: Reach::Machine,
+            exact: Exact {
+                tags: match tlbi.tags {
+                    Tagged::Every => Tags::Every,
+                    Tagged::Named => Tags::Named {
+                        register,
+                        shift,
+                        bits,
+                    },
+                },
+                pages: match tlbi.pages {
+                    Paged::All => Pages::All,
+                    Paged::One => Pages::At(page),
+                    Paged::Range => Pages::Range { register },
+                },
+                tables: match (tlbi.last_level, tlbi.pages) {
+                    (true, _) => Tables::Kept,
+                    (false, Paged::All) => Tables::All,
+                    (false, _) => Tables::Above,
+                },
+                reach: tlbi.reach,
+            },
+        }
+    }
 }
 
-/// Counts every invalidation as a broadcast, and that of one address space as that of all: ARM's name
-/// their address space, mostly on all cores, but the plugin does not read it. So the model drops
-/// more than a processor must, and keeps nothing that a processor must drop.
-fn all_cores(scope: Scope) -> Op {
-    Op::Invalidate {
-        scope,
-        reach: Reach::Machine,
+impl Tlbi {
+    /// By address.
+    pub const fn page(tags: Tagged, reach: Reach) -> Does {
+        Does::Invalidate(Tlbi {
+            tags,
+            pages: Paged::One,
+            last_level: false,
+            reach,
+        })
+    }
+
+    /// By address, and only the entry of the page.
+    pub const fn leaf(tags: Tagged, reach: Reach) -> Does {
+        Does::Invalidate(Tlbi {
+            tags,
+            pages: Paged::One,
+            last_level: true,
+            reach,
+        })
+    }
+
+    /// Of a range of addresses.
+    pub const fn range(tags: Tagged, last_level: bool, reach: Reach) -> Does {
+        Does::Invalidate(Tlbi {
+            tags,
+            pages: Paged::Range,
+            last_level,
+            reach,
+        })
+    }
+
+    /// Of a tag, or of everything.
+    pub const fn all(tags: Tagged, reach: Reach) -> Does {
+        Does::Invalidate(Tlbi {
+            tags,
+            pages: Paged::All,
+            last_level: false,
+            reach,
+        })
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! x86-64.
 
-use super::op::{Mmu, Op, Operand, Reach, Scope, SystemRegister};
+use super::op::{Exact, Mmu, Op, Operand, Pages, Reach, Scope, SystemRegister, Tags};
 use super::{Arch, Cpu, FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
 use std::mem::replace;
-use translation::audit::Drop;
+use translation::audit::{Drop, Habits, Tables};
 use translation::{AccessKind, Context, GuestMemory, Invalidation};
 
 /// With QEMU's machine `microvm`.
@@ -20,6 +20,7 @@ pub static ARCH: Arch = Arch {
     stack: "rsp",
     mark_argument: 0,
     system: &["cr2", "cs", "gs_base", "k_gs_base"],
+    word: 8,
     user_mode: UserMode {
         register: "cs",
         mask: 3,
@@ -40,6 +41,12 @@ pub static ARCH: Arch = Arch {
     flushes: Some(Flushes {
         written,
         fault_drops: true,
+        address: u64::MAX,
+        habits: Habits {
+            young: |_, _| None,
+            group: 0,
+            last: u64::MAX,
+        },
     }),
     page_tables: "x86-64",
     walk: walk::<Ram>,
@@ -115,14 +122,14 @@ static CR4: SystemRegister = SystemRegister {
 /// What a write of a control register drops (Intel SDM volume 3, 4.10.4.1).
 fn written(register: &SystemRegister, mmu: &Mmu, value: u64) -> Option<Drop> {
     match register.name {
-        "cr0" => (mmu.context.paging != (value & CR0_PG != 0)).then_some(Drop::All),
-        "cr3" if mmu.control & CR4_PCIDE == 0 => Some(Drop::All),
+        "cr0" => (mmu.context.paging != (value & CR0_PG != 0)).then_some(Drop::ALL),
+        "cr3" if mmu.control & CR4_PCIDE == 0 => Some(Drop::BUT_GLOBAL),
         "cr3" if value & CR3_KEEP != 0 => None,
-        "cr3" => Some(Drop::Tag((value & PCID) as u16)),
+        "cr3" => Some(Drop::tag((value & PCID) as u16)),
         _ => {
             let (set, cleared) = (value & !mmu.control, mmu.control & !value);
             let flushes = (set | cleared) & CR4_FLUSHING | cleared & CR4_PCIDE | set & CR4_SMEP;
-            (flushes != 0).then_some(Drop::All)
+            (flushes != 0).then_some(Drop::ALL)
         }
     }
 }
@@ -186,10 +193,22 @@ fn decode(bytes: &[u8]) -> Option<Op> {
     }
 }
 
+/// INVLPG drops the page under the tag in use, and every entry of the tag that points to a table
+/// (Intel SDM volume 3, 4.10.4.1).
 fn invalidate(scope: Scope) -> Op {
+    let (tags, pages) = match scope {
+        Scope::Page(address) => (Tags::Current, Pages::At(address)),
+        _ => (Tags::Every, Pages::All),
+    };
     Op::Invalidate {
         scope,
         reach: Reach::Core,
+        exact: Exact {
+            tags,
+            pages,
+            tables: Tables::All,
+            reach: Reach::Core,
+        },
     }
 }
 
@@ -288,6 +307,7 @@ mod tests {
             Some(Op::Invalidate {
                 scope: Scope::Page(operand),
                 reach: Reach::Core,
+                ..
             }) => operand.address(0x70_0000, |number| 0x1000 * (u64::from(number) + 1)),
             other => panic!("{bytes:x?} is {other:?}"),
         };
@@ -383,18 +403,18 @@ mod tests {
     fn an_audit_drops_what_the_kernel_counts_on() {
         // Without PCID a write of CR3 drops all of the user's entries, whatever its root.
         let mut mmu = Mmu::default();
-        assert_eq!(written(&CR3, &mmu, 0x1000), Some(Drop::All));
-        assert_eq!(written(&CR0, &mmu, CR0_PG), Some(Drop::All));
+        assert_eq!(written(&CR3, &mmu, 0x1000), Some(Drop::BUT_GLOBAL));
+        assert_eq!(written(&CR0, &mmu, CR0_PG), Some(Drop::ALL));
         assert_eq!(written(&CR0, &mmu, 1), None);
-        assert_eq!(written(&CR4, &mmu, 1 << 7), Some(Drop::All));
+        assert_eq!(written(&CR4, &mmu, 1 << 7), Some(Drop::ALL));
         assert_eq!(written(&CR4, &mmu, CR4_PCIDE), None);
-        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::All));
+        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::ALL));
         // With PCID it drops those of the new PCID, or none.
         let _ = (CR4.write)(&mut mmu, CR4_PCIDE | CR4_SMEP);
-        assert_eq!(written(&CR3, &mmu, 0x1003), Some(Drop::Tag(3)));
+        assert_eq!(written(&CR3, &mmu, 0x1003), Some(Drop::tag(3)));
         assert_eq!(written(&CR3, &mmu, CR3_KEEP | 0x1003), None);
         assert_eq!(written(&CR4, &mmu, CR4_PCIDE), None);
-        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::All));
+        assert_eq!(written(&CR4, &mmu, CR4_SMEP), Some(Drop::ALL));
         let _ = (CR3.write)(&mut mmu, CR3_KEEP | 0x1003);
         assert_eq!((mmu.context.root, mmu.context.asid), (0x1000, 3));
     }

@@ -3,10 +3,9 @@
 
 use super::Session;
 use crate::arch::FaultEntry;
-use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
+use crate::arch::op::{Exact, Op, Operand, Reach, Scope, SystemRegister};
 use crate::block::{Event, Site};
 use crate::mark::Mark;
-use translation::audit::Drop;
 use translation::{Invalidation, Member, Privilege, Sink, abi};
 
 impl Session {
@@ -21,7 +20,12 @@ impl Session {
                 let value = self.general(from);
                 self.write(vcpu, to, value);
             }
-            Event::Op(Op::Invalidate { scope, reach }) => {
+            Event::Op(Op::Invalidate {
+                scope,
+                reach,
+                exact,
+            }) => {
+                self.audit_invalidation(vcpu, &exact, site.next);
                 self.invalidate(vcpu, scope, reach, site.next);
             }
             Event::Op(Op::Mark(code)) => {
@@ -52,7 +56,6 @@ impl Session {
             Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
             Scope::All => (Invalidation::All, None),
         };
-        self.audit_invalidation(vcpu, what, reach);
         // Kernel code is at the same address in every space.
         let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
         match reach {
@@ -74,28 +77,20 @@ impl Session {
         }
     }
 
-    /// Has the auditor drop the same entries, of which it has none that are global.
-    fn audit_invalidation(&mut self, vcpu: usize, what: Invalidation, reach: Reach) {
+    /// Has the auditor drop what the manual says.
+    fn audit_invalidation(&mut self, vcpu: usize, exact: &Exact, next: u64) {
+        let current = self.cores[vcpu].mmu.context.asid;
+        let drop = exact.drop(current, next, |number| self.general(number));
         let at = self.output.instructions;
         let (true, Some(auditor)) = (self.active, &mut self.auditor) else {
             return;
         };
-        let (drop, words) = match what {
-            Invalidation::Page { vaddr } => {
-                (Drop::Page { vaddr }, format!("of the page {vaddr:#x}"))
-            }
-            Invalidation::PageAllSpaces { vaddr } => (
-                Drop::PageEverywhere { vaddr },
-                format!("of the page {vaddr:#x} of all tags"),
-            ),
-            _ => (Drop::All, "of everything".into()),
-        };
-        let cores = match reach {
+        let cores = match exact.reach {
             Reach::Core => vcpu..vcpu + 1,
             Reach::Machine => 0..self.cores.count(),
         };
         for core in cores {
-            auditor.invalidate(core, drop, words.clone(), at);
+            auditor.invalidate(core, drop, "", at);
         }
     }
 
@@ -123,11 +118,7 @@ impl Session {
             self.send_context(vcpu);
         }
         if let (Some(drop), Some(auditor)) = (dropped, &mut self.auditor) {
-            let words = match drop {
-                Drop::Tag(tag) => format!("of tag {tag} by {}", register.name),
-                _ => format!("of everything by {}", register.name),
-            };
-            auditor.invalidate(vcpu, drop, words, self.output.instructions);
+            auditor.invalidate(vcpu, drop, register.name, self.output.instructions);
         }
         if let Some(what) = flush {
             self.cores.renew(context.root);

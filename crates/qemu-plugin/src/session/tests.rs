@@ -2,14 +2,14 @@
 //! Runs a session on an architecture that only this file knows.
 
 use super::*;
-use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
+use crate::arch::op::{Exact, Op, Operand, Pages, Reach, Scope, SystemRegister, Tags};
 use crate::arch::{FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::block::Site;
 use crate::ram::Layout;
 use crate::regions::Counting;
 use std::cell::Cell;
 use std::rc::Rc;
-use translation::audit::Drop;
+use translation::audit::{Drop, Habits, Tables};
 use translation::format::Format;
 use translation::{Context, Member, abi};
 
@@ -33,8 +33,14 @@ static UNKNOWN_KERNEL: Arch = Arch {
 static AUDITED: Arch = Arch {
     page_tables: "x86-64",
     flushes: Some(Flushes {
-        written: |_, _, _| Some(Drop::All),
+        written: |_, _, _| Some(Drop::ALL),
         fault_drops: true,
+        address: u64::MAX,
+        habits: Habits {
+            young: |_, _| None,
+            group: 0,
+            last: u64::MAX,
+        },
     }),
     ..DESCRIPTION
 };
@@ -45,6 +51,7 @@ const DESCRIPTION: Arch = Arch {
     pc: "pc",
     stack: "stack",
     mark_argument: 1,
+    word: 8,
     system: &["mode", "area"],
     user_mode: UserMode {
         register: "mode",
@@ -83,6 +90,16 @@ const DESCRIPTION: Arch = Arch {
                 mask: !0xfff,
             }),
             reach: Reach::Machine,
+            exact: Exact {
+                tags: Tags::Every,
+                pages: Pages::At(Operand::Page {
+                    register,
+                    shift: 0,
+                    mask: !0xfff,
+                }),
+                tables: Tables::Above,
+                reach: Reach::Machine,
+            },
         }),
         [3] => Some(Op::Return),
         [4, code] => Some(Op::Mark(code.into())),
@@ -143,6 +160,7 @@ fn session() -> (Session, Rc<Registers>) {
         current: 0x10,
         comm: 0x80,
         real_parent: 0x40,
+        word: 8,
     });
     session.checker = Some(Checker::new(MADE_UP.walk, Ram::over(&[], MADE_UP.layout)));
     (session, registers)
