@@ -36,6 +36,17 @@ pub struct KernelBuild {
     pub image: &'static str,
     /// The fragments of `kernel/config`; the later ones may unset what the others set.
     pub config: &'static [&'static str],
+    /// What QEMU boots instead of a changed kernel whose image is not vmlinux.
+    pub raw: Option<Raw>,
+}
+
+/// A kernel's code as it is in memory.
+#[derive(Debug)]
+pub struct Raw {
+    /// Below the build's directory.
+    pub image: &'static str,
+    /// Bytes to put before it, and the instruction that jumps over them.
+    pub lead: Option<(usize, u32)>,
 }
 
 #[derive(Debug)]
@@ -93,6 +104,10 @@ const ARM64_KERNEL: KernelBuild = KernelBuild {
     target: "Image",
     image: "arch/arm64/boot/Image",
     config: &["arm64"],
+    raw: Some(Raw {
+        image: "arch/arm64/boot/Image",
+        lead: None,
+    }),
 };
 
 /// Pages of 4 KB and addresses of 48 bits.
@@ -144,6 +159,12 @@ const ARMV7_KERNEL: KernelBuild = KernelBuild {
     target: "zImage",
     image: "arch/arm/boot/zImage",
     config: &["armv7"],
+    raw: Some(Raw {
+        image: "arch/arm/boot/Image",
+        // QEMU loads it 64 KB behind the begin of memory; it runs 32 KB behind a multiple of 2 MB.
+        // b .+0x1f8000
+        lead: Some((0x1f_8000, 0xea07_dffe)),
+    }),
 };
 
 /// Short descriptors: tables of two levels.
@@ -211,6 +232,7 @@ pub static ALL: &[Facts] = &[
             target: "vmlinux",
             image: "vmlinux",
             config: &["x86_64"],
+            raw: None,
         }),
         pci: Board {
             machine: "q35",

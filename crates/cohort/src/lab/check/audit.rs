@@ -7,7 +7,7 @@
 use super::mutate::image;
 use super::soak;
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{Arch, LAB, Raw};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
 use crate::lab::guest::programs;
@@ -16,6 +16,7 @@ use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Guest seconds for a step.
@@ -46,6 +47,7 @@ const SELFTESTS: &[&str] = &[
     "race_pages",
     "reclaim_page",
     "upper",
+    "tlb_group",
 ];
 
 /// The model of BabelFish's TLBs that does what the kernel says.
@@ -79,6 +81,9 @@ pub struct Options {
     /// The kernel.
     #[arg(long, value_enum, default_value_t = Config::Bench)]
     config: Config,
+    /// The architecture of the kernel and its guest.
+    #[arg(long, value_name = "NAME", default_value = LAB.name)]
+    arch: Arch,
     /// Your own kernel: vmlinux, with its symbols and with virtio over MMIO.
     #[arg(long, value_name = "VMLINUX", conflicts_with = "config")]
     kernel: Option<PathBuf>,
@@ -129,7 +134,10 @@ impl Options {
                 .map(|(name, line)| step(name, line))
                 .collect();
         }
-        let mut steps: Vec<Step> = STOCK.iter().map(|(name, line)| step(name, line)).collect();
+        let stock = STOCK
+            .iter()
+            .filter(|(name, _)| self.arch.fuzzes || !name.starts_with("fuzz"));
+        let mut steps: Vec<Step> = stock.map(|(name, line)| step(name, line)).collect();
         if self.own() {
             let line = |name: &&str| step(name, &format!("{name} -q -m always"));
             steps.extend(SELFTESTS.iter().map(line));
@@ -141,6 +149,9 @@ impl Options {
     fn check(&self) -> Result<()> {
         if self.babelfish && !self.own() {
             bail!("--babelfish needs a kernel that shares: leave out --config pristine");
+        }
+        if self.arch != LAB && (self.babelfish || self.load || self.kernel.is_some()) {
+            bail!("--babelfish, --load and --kernel are for {LAB} only");
         }
         Ok(())
     }
@@ -154,11 +165,25 @@ impl Options {
 /// Boots the guest; true if no flush is missing, or if one is where one was left out.
 pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     options.check()?;
-    let (image, built) = build::image(lab, options.config, options.kernel.as_deref())?;
-    let image = match &options.without {
-        None => image,
-        Some(function) => planted(lab, &image, function, options.returns)?,
+    let arch = options.arch;
+    let (mut kernel, built) = match &options.kernel {
+        Some(own) => {
+            let (image, _) = build::image(lab, options.config, Some(own))?;
+            (Bootable::of(&image), None)
+        }
+        None => {
+            let built = build::build_for(lab, arch, options.config)?;
+            let kernel = Bootable {
+                image: built.image.clone(),
+                symbols: built.symbols.clone(),
+            };
+            (kernel, Some(built))
+        }
     };
+    if let Some(function) = &options.without {
+        kernel = planted(lab, arch, &kernel, function, options.returns)?;
+    }
+    let image = kernel.symbols;
     let image = image
         .canonicalize()
         .with_context(|| format!("cannot read {}", image.display()))?;
@@ -170,7 +195,15 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     plugin.audit = !options.babelfish;
     plugin.whole = true;
     let mut steps = options.steps();
-    let mut programs = programs::workloads(lab)?;
+    let mut programs = match arch == LAB {
+        true => programs::workloads(lab)?,
+        false => {
+            let lines = steps
+                .iter()
+                .flat_map(|step| step.command.split_whitespace());
+            programs::workloads_for(lab, arch, &lines.collect::<BTreeSet<_>>())?
+        }
+    };
     let mut rootfs = None;
     if options.load {
         let round = soak::round(lab, LOAD_SECONDS)?;
@@ -179,14 +212,16 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         programs.extend(round.programs);
         rootfs = Some(round.rootfs);
     }
-    programs.push(programs::fuzz(lab, arch::LAB)?);
+    if arch.fuzzes {
+        programs.push(programs::fuzz(lab, arch)?);
+    }
     if options.own() {
-        programs.extend(programs::selftests(lab, arch::LAB, options.config)?);
+        programs.extend(programs::selftests(lab, arch, options.config)?);
     }
     let outcome = Spec {
-        machine: Machine::lab(),
+        machine: Machine::of(arch)?,
         name: "audit".into(),
-        kernel: &image,
+        kernel: &kernel.image,
         memory: options.memory,
         cpus: options.cpus,
         icount: true,
@@ -196,7 +231,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
             true => format!("{} {ALL_SHARE}", options.append),
             false => options.append.clone(),
         },
-        init: &programs::init(lab)?,
+        init: &programs::init_for(lab, arch)?,
         programs: &programs,
         steps,
         plugin: Some(&plugin),
@@ -250,11 +285,14 @@ fn print(audit: &Audit) -> Result<()> {
         )?;
     }
     say!(
-        "  {} entries filled, {} changes of tables below them; {} faults that only a processor would \
-         take, {} uses of an old page while a flush was due",
+        "  {} entries filled, {} of them for all, {} changes of tables below them; {} faults that only a \
+         processor would take, {} of them for a closed domain; {} uses of an old page while a flush was \
+         due",
         audit.filled,
+        audit.global,
         audit.changes,
-        audit.spurious,
+        audit.spurious + audit.domain_faults,
+        audit.domain_faults,
         audit.diverged
     )?;
     if audit.unseen > 0 {
@@ -270,12 +308,51 @@ fn print(audit: &Audit) -> Result<()> {
     say!("{}", audit.sentence())
 }
 
+/// A kernel as QEMU takes it, and with its symbols: one file or two.
+#[derive(Debug)]
+struct Bootable {
+    image: PathBuf,
+    symbols: PathBuf,
+}
+
+impl Bootable {
+    fn of(vmlinux: &Path) -> Self {
+        Self {
+            image: vmlinux.to_path_buf(),
+            symbols: vmlinux.to_path_buf(),
+        }
+    }
+}
+
 /// A copy of the kernel in which a function does nothing.
-fn planted(lab: &Lab, image: &Path, function: &str, returns: Option<i32>) -> Result<PathBuf> {
-    let whole = std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
-    let planted = lab.out("audit/vmlinux");
-    files::write(&planted, &image::without(&whole, function, returns)?)?;
-    Ok(planted)
+fn planted(
+    lab: &Lab,
+    arch: Arch,
+    kernel: &Bootable,
+    function: &str,
+    returns: Option<i32>,
+) -> Result<Bootable> {
+    let read = |file: &Path| {
+        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    let whole = read(&kernel.symbols)?;
+    let symbols = lab.out("audit/vmlinux");
+    files::write(&symbols, &image::without(&whole, function, returns)?)?;
+    let Some(Raw { image: raw, lead }) = &arch.build()?.raw else {
+        return Ok(Bootable::of(&symbols));
+    };
+    let dir = kernel.symbols.parent().unwrap_or(Path::new("."));
+    let mut code = read(&dir.join(raw))?;
+    let edits = image::edits(&whole, function, returns)?;
+    image::apply(&mut code, image::address(&whole, "_text")?, &edits)?;
+    if let Some((bytes, jump)) = *lead {
+        let mut before = vec![0; bytes];
+        before[..4].copy_from_slice(&jump.to_le_bytes());
+        code.splice(0..0, before);
+    }
+    let image = lab.out("audit/image");
+    files::write(&image, &code)?;
+    Ok(Bootable { image, symbols })
 }
 
 #[cfg(test)]
@@ -310,6 +387,18 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("pristine"));
         let line = ["audit", "--babelfish", "--kernel", "vmlinux"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
+        // The fuzzer is for 64 bits.
+        let armv7 = names(&["--arch", "armv7"]);
+        assert_eq!(armv7.len(), 1 + SELFTESTS.len());
+        assert!(armv7.contains(&"tlb_group".to_string()));
+        for line in [
+            &["--arch", "arm64", "--babelfish"][..],
+            &["--arch", "armv7", "--load"],
+            &["--arch", "armv7", "--kernel", "vmlinux"],
+        ] {
+            let refused = options(line).check().unwrap_err().to_string();
+            assert!(refused.contains("amd64 only"), "{refused}");
+        }
         // A command of one's own is all that runs.
         let line = ["audit", "--load", "--", "fork-cost"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());

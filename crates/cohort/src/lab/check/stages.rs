@@ -307,6 +307,22 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "test", "--arch", "arm64"],
         made_from: GUEST,
     },
+    audit(
+        "arm64: flushes",
+        &["cohort", "lab", "audit", "--arch", "arm64"],
+    ),
+    audit(
+        "arm64: flushes, one left out",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--arch",
+            "arm64",
+            "--without",
+            "__flush_tlb_range_nosync",
+        ],
+    ),
     Stage {
         name: "armv7: set-up",
         counts: Counts::Status,
@@ -321,6 +337,60 @@ const LONG: &[Stage] = &[
         ],
         made_from: GUEST,
     },
+    audit(
+        "armv7: flushes",
+        &["cohort", "lab", "audit", "--arch", "armv7"],
+    ),
+    audit(
+        "armv7: flushes, one left out",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--arch",
+            "armv7",
+            "--without",
+            "flush_tlb_range",
+        ],
+    ),
+    // Shared TLB entries: no flush at the end of a member with a table of its own, no new domains
+    // and no flush at a switch, no flush beside who lies among the group's code.
+    audit(
+        "armv7: flushes, none at a member's end",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--arch",
+            "armv7",
+            "--without",
+            "__cohort_tlb_own",
+        ],
+    ),
+    audit(
+        "armv7: flushes, domains stay open",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--arch",
+            "armv7",
+            "--without",
+            "__cohort_tlb_switch",
+        ],
+    ),
+    audit(
+        "armv7: flushes, nobody stands apart",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--arch",
+            "armv7",
+            "--without",
+            "cohort_tlb_do_claim",
+        ],
+    ),
     Stage {
         name: "Debian's kernels",
         counts: Counts::Status,

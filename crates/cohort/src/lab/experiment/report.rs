@@ -425,6 +425,7 @@ pub mod tests {
                 config_hash: "fedcba9876543210".into(),
                 compiler: "gcc".into(),
                 image: PathBuf::new(),
+                symbols: PathBuf::new(),
             }],
             qemu: "10.0.2".into(),
             model: None,

@@ -366,6 +366,10 @@ pub struct Audit {
     pub spurious: u64,
     /// Uses of an old page, allowed ones included.
     pub diverged: u64,
+    /// Entries that serve whoever runs.
+    pub global: u64,
+    /// Faults that a processor would have taken for the closed domain of an entry.
+    pub domain_faults: u64,
     /// One per function of the kernel and kind of mistake.
     pub findings: Vec<Finding>,
 }

@@ -106,6 +106,9 @@ pub struct Kernel {
     /// The image.
     #[serde(skip)]
     pub image: PathBuf,
+    /// The same kernel with its symbols.
+    #[serde(skip)]
+    pub symbols: PathBuf,
 }
 
 impl Kernel {
@@ -215,6 +218,7 @@ fn describe(lab: &Lab, arch: Arch, config: Config, compiler: String) -> Result<K
         config_hash: Hasher::new().path(&dir.join(".config"))?.finish(),
         compiler,
         image: dir.join(arch.build()?.image),
+        symbols: dir.join("vmlinux"),
     })
 }
 

@@ -331,6 +331,7 @@ mod tests {
             config_hash: String::new(),
             compiler: String::new(),
             image: PathBuf::new(),
+            symbols: PathBuf::new(),
         };
         assert_eq!(
             about("app-launch", "cohort-2mb", &kernel),
