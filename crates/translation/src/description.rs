@@ -261,7 +261,7 @@ pub struct Model {
     pub(crate) format: Option<Format>,
 }
 
-const BUILTIN: [(&str, &str); 8] = [
+const BUILTIN: [(&str, &str); 9] = [
     (
         "babelfish-isca20",
         include_str!("../models/babelfish-isca20.toml"),
@@ -277,6 +277,10 @@ const BUILTIN: [(&str, &str); 8] = [
     ("baseline", include_str!("../models/baseline.toml")),
     ("larger-tlb", include_str!("../models/larger-tlb.toml")),
     ("cortex-a9", include_str!("../models/cortex-a9.toml")),
+    (
+        "cortex-a9-noasid",
+        include_str!("../models/cortex-a9-noasid.toml"),
+    ),
     ("pentium4", include_str!("../models/pentium4.toml")),
     ("zen4", include_str!("../models/zen4.toml")),
 ];
