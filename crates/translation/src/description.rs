@@ -261,7 +261,7 @@ pub struct Model {
     pub(crate) format: Option<Format>,
 }
 
-const BUILTIN: [(&str, &str); 9] = [
+const BUILTIN: [(&str, &str); 14] = [
     (
         "babelfish-isca20",
         include_str!("../models/babelfish-isca20.toml"),
@@ -283,6 +283,23 @@ const BUILTIN: [(&str, &str); 9] = [
     ),
     ("pentium4", include_str!("../models/pentium4.toml")),
     ("zen4", include_str!("../models/zen4.toml")),
+    (
+        "zen4-group-all",
+        include_str!("../models/zen4-group-all.toml"),
+    ),
+    ("zen4-group", include_str!("../models/zen4-group.toml")),
+    (
+        "zen4-group-overlay",
+        include_str!("../models/zen4-group-overlay.toml"),
+    ),
+    (
+        "baseline-group-all",
+        include_str!("../models/baseline-group-all.toml"),
+    ),
+    (
+        "baseline-group-overlay",
+        include_str!("../models/baseline-group-overlay.toml"),
+    ),
 ];
 
 /// How deep `base` may go.

@@ -10,7 +10,7 @@ use crate::event::{AccessKind, Context, Fault, Privilege};
 use crate::format::{Format, Translation};
 use crate::memory::GuestMemory;
 use crate::tlb::Tlb;
-use crate::tlb::mechanism::{After, Counts, Looked, Lookup, Match, Mechanism, Terms};
+use crate::tlb::mechanism::{After, Counts, Looked, Lookup, Match, Mechanism, Terms, Way};
 use crate::violation::{self, Violation, Wrong};
 
 /// The result of a lookup in a level of TLB.
@@ -78,7 +78,10 @@ impl<M: GuestMemory> Machine<M> {
             if let Some(slot) = this.l1[side].guess(vaddr, probe) {
                 let bits = this.l1[side].attr(slot);
                 let found = this.l1[side].translate(slot, vaddr);
-                if this.allows(bits, kind) && paddr.is_none_or(|paddr| paddr == found) {
+                if bits & self.fixed.judged_bits == 0
+                    && this.allows(bits, kind)
+                    && paddr.is_none_or(|paddr| paddr == found)
+                {
                     this.l1[side].used(slot);
                     let other = this.l1[side].owner(slot) != this.space;
                     let counters = &mut this.counters.tlb[0][side][size_class(bits)];
@@ -414,6 +417,17 @@ impl<M: GuestMemory> Machine<M> {
         });
         if let Some(Hit { entry, .. }) = &hit {
             this.count_hit(level, side, entry.attr, entry.owner, shared);
+            if self.fixed.judged[level] {
+                let way = Way {
+                    attr: entry.attr,
+                    owner: entry.owner,
+                    extra: entry.extra,
+                    tag: this.tags[level],
+                };
+                for mechanism in &mut self.mechanisms {
+                    mechanism.hit(lookup, &way, &mut this.counters.mechanisms);
+                }
+            }
         }
         Ok(hit)
     }
@@ -431,6 +445,7 @@ impl<M: GuestMemory> Machine<M> {
         let peace = self.in_kernel == 0;
         let violations = &mut self.violations;
         let (faulting, unmapped) = (core.faulting, &mut core.unmapped);
+        let sure = &mut core.sure;
         let kind = lookup.kind as usize;
         let (decide, wanted) = (core.decide[kind], core.wanted[kind]);
         let tlb = match lookup.level {
@@ -472,6 +487,20 @@ impl<M: GuestMemory> Machine<M> {
                     tlb.remove(slot);
                     return false;
                 }
+            }
+            if terms.compared && !sure.knows(lookup.vaddr, found) {
+                let used = expected.address() == Some(found);
+                let differs =
+                    broken_promise(format, memory, context, lookup, tlb.entry(slot), used);
+                if let Some(violation) = differs {
+                    looked.passed += 1;
+                    looked.class = size_class(bits);
+                    if violation.wrong != Wrong::Gone {
+                        tlb.remove(slot);
+                    }
+                    return false;
+                }
+                sure.note(lookup.vaddr, found);
             }
             if contradicted && terms.others {
                 looked.passed += 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine from its description.
 
-use super::{Core, Fixed, Leaves, Machine, NO_BLOCK, Region};
+use super::{Core, Fixed, Leaves, Machine, NO_BLOCK, Region, Sure};
 use crate::assoc::Assoc;
 use crate::cache::{Hierarchy, Shape, Shapes};
 use crate::counters::Counters;
@@ -122,6 +122,10 @@ fn fixed(model: &Model, mechanisms: &[Box<dyn Mechanism>]) -> Fixed {
         shared: Levels::from_fn(levels, |level| {
             any(level, |one, level| one.sharing(0, level, 0).is_some())
         }),
+        judged_bits: {
+            let judges = mechanisms.iter().filter(|one| one.judges(0));
+            judges.fold(0, |bits, one| bits | one.judged_bits())
+        },
         exact: mechanisms.iter().any(|one| one.exact()),
         owned: {
             let mut sharing = mechanisms
@@ -182,6 +186,7 @@ fn core(model: &Model) -> Core {
         tags: Levels::default(),
         shared_tags: Levels::default(),
         faulting: false,
+        sure: Sure::new(),
         unmapped: None,
         space: 0,
         decide: [0; 3],

@@ -83,6 +83,7 @@ struct Core {
     shared_tags: Levels<u16>,
     /// The running fault's access is being judged.
     faulting: bool,
+    sure: Sure,
     /// Its process has nothing there and met a shared entry: a mistake if the kernel then maps a page.
     unmapped: Option<Violation>,
     space: u16,
@@ -107,6 +108,36 @@ struct Core {
     faults: u32,
     fault_instructions: u64,
     fault_ticks: u64,
+}
+
+/// Pages that are remembered as compared.
+const SURE: usize = 128;
+
+/// Entries of others that say what the tables of the running process say: page and frame. They are
+/// forgotten at each switch and whenever entries are dropped.
+#[derive(Clone, Debug)]
+struct Sure(Vec<(u64, u64)>);
+
+impl Sure {
+    fn new() -> Self {
+        Self(vec![(u64::MAX, 0); SURE])
+    }
+
+    fn place(vaddr: u64) -> usize {
+        (vaddr >> 12) as usize % SURE
+    }
+
+    fn knows(&self, vaddr: u64, paddr: u64) -> bool {
+        self.0[Self::place(vaddr)] == (vaddr >> 12, paddr >> 12)
+    }
+
+    fn note(&mut self, vaddr: u64, paddr: u64) {
+        self.0[Self::place(vaddr)] = (vaddr >> 12, paddr >> 12);
+    }
+
+    fn forget(&mut self) {
+        self.0.fill((u64::MAX, 0));
+    }
 }
 
 /// Tables that are remembered.
@@ -164,6 +195,8 @@ struct Fixed {
     last_level: usize,
     /// By level: whether a mechanism judges lookups, and whether entries are shared by cohort.
     judged: Levels<bool>,
+    /// The attribute bits of entries of the first level that a mechanism judges.
+    judged_bits: u16,
     shared: Levels<bool>,
     /// Whether a mechanism must know what the guest's own tables say.
     infers: bool,

@@ -107,8 +107,37 @@ impl<M: GuestMemory> Machine<M> {
             self.cores[core].drop_walk_cache();
         }
         dropped += self.flush_on_switch(core);
-        self.cores[core].counters.switched_out += dropped;
+        let this = &mut self.cores[core];
+        this.counters.switched_out += dropped;
+        this.sure.forget();
+        self.turn(core);
         self.renew(core);
+    }
+
+    /// The process that a core runs is another's than before, or is known now: mechanisms may drop
+    /// what it must not use.
+    fn turn(&mut self, core: usize) {
+        let identity = self.spaces[usize::from(self.cores[core].space)].identity;
+        for number in 0..self.mechanisms.len() {
+            let counts = &mut self.cores[core].counters.mechanisms;
+            let Some(leave) = self.mechanisms[number].turned(core, identity, counts) else {
+                continue;
+            };
+            let mut dropped = 0;
+            if let Some(bits) = leave.drops {
+                let all = bits == 0;
+                dropped =
+                    self.drop_entries(core, None, |_, entry, _| all || entry.attr & bits != 0);
+                if all {
+                    self.cores[core].drop_walk_cache();
+                }
+            }
+            let this = &mut self.cores[core];
+            this.counters.switched_out += dropped;
+            self.mechanisms[number].left(dropped, &mut this.counters.mechanisms);
+            let then = this.clock.now + leave.time;
+            this.clock.skip_to(then);
+        }
     }
 
     /// Empties the arrays that a description calls `flushed_on_switch`.
@@ -151,7 +180,7 @@ impl<M: GuestMemory> Machine<M> {
                 Some(sharing) => (sharing.tag, 0),
             };
         }
-        this.fast = this.context.paging && !self.fixed.judged[0] && !self.check;
+        this.fast = this.context.paging && self.fixed.judged_bits != u16::MAX && !self.check;
         let user = match this.context.privilege {
             Privilege::User => attr::USER,
             Privilege::Unknown | Privilege::Kernel => 0,
@@ -195,6 +224,10 @@ impl<M: GuestMemory> Machine<M> {
             self.drop_space_everywhere(space);
         }
         for core in 0..self.cores.len() {
+            if self.cores[core].space == space {
+                self.cores[core].sure.forget();
+                self.turn(core);
+            }
             self.renew(core);
         }
     }
@@ -429,6 +462,7 @@ impl<M: GuestMemory> Machine<M> {
         mut which: impl FnMut(usize, &Entry, u16) -> bool,
     ) -> u64 {
         let this = &mut self.cores[core];
+        this.sure.forget();
         let mut dropped = 0;
         let at = |level| {
             page.map(|(there, behind): (u64, u64)| match level {

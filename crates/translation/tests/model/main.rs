@@ -8,6 +8,7 @@ mod domains;
 mod exact;
 mod figure7;
 mod figure8;
+mod group;
 mod naive;
 mod os;
 mod processes;

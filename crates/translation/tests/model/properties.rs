@@ -319,6 +319,11 @@ fn a_long_run_of_every_kernel_on_every_model_translates_right() {
         "babelfish-isca20-aslr-sw",
         "baseline",
         "zen4",
+        "zen4-group-all",
+        "zen4-group",
+        "zen4-group-overlay",
+        "baseline-group-all",
+        "baseline-group-overlay",
     ] {
         for kind in [Kind::Paper, Kind::Cohort, Kind::Stock] {
             for seed in 1..3 {
@@ -362,6 +367,16 @@ fn sharing_happens_and_ends_as_it_should() {
     // And without BabelFish nothing is shared whatever the kernel does.
     let plain = live(&model("baseline", Kind::Cohort), Kind::Cohort, 5, 3_000);
     assert_eq!(shared_hits(&plain), 0);
+    // Global entries of a group's code alone: only of tables that are marked.
+    for name in ["zen4-group-all", "zen4-group", "zen4-group-overlay"] {
+        let machine = live(&model(name, Kind::Cohort), Kind::Cohort, 5, 3_000);
+        let group = machine.report().total.mechanisms.group;
+        assert!(group.first_hits + group.later_hits > 20, "{name}: {group:?}");
+        assert!(group.changes > 20 && group.refusals > 0, "{name}: {group:?}");
+        assert_eq!(group.violations, 0, "{name}");
+        let stock = live(&model(name, Kind::Stock), Kind::Stock, 5, 3_000);
+        assert_eq!(stock.report().total.mechanisms.group.fills, 0, "{name}");
+    }
     // More writers than bits: in the end all is owned, in both ways of keeping MaskPages.
     for kind in [Kind::Paper, Kind::Cohort] {
         let long = live(&model("babelfish-isca20", kind), kind, 9, 60_000);
@@ -407,6 +422,18 @@ pub fn cases(usual: u32) -> ProptestConfig {
 
 proptest! {
     #![proptest_config(cases(24))]
+    #[test]
+    fn any_short_run_with_a_group_translates_right(seed in any::<u64>(), which in 0..5usize) {
+        let names = [
+            "zen4-group-all",
+            "zen4-group",
+            "zen4-group-overlay",
+            "baseline-group-all",
+            "baseline-group-overlay",
+        ];
+        live(&model(names[which], Kind::Cohort), Kind::Cohort, seed, 4_000);
+    }
+
     #[test]
     fn any_short_run_translates_right(seed in any::<u64>(), paper in any::<bool>(), sw in any::<bool>()) {
         let kind = if paper { Kind::Paper } else { Kind::Cohort };

@@ -63,6 +63,7 @@ register! {
     babelfish: babelfish,
     #[serde(skip)] // The report has had `domain_faults` at another place since schema version 1.
     domains: domain,
+    #[serde(skip_serializing_if = "unused")] group: group,
     #[serde(skip_serializing_if = "unused")] victim: victim,
     #[serde(skip_serializing_if = "unused")] tlb_prefetch: tlb_prefetch,
     #[serde(skip_serializing_if = "unused")] next_line: next_line,
@@ -197,6 +198,8 @@ pub struct Terms {
     pub others: bool,
     /// Whether the kernel promises that it says what the process's own tables say.
     pub promised: bool,
+    /// Whether it is compared with the process's own tables, and passed over if they say otherwise.
+    pub compared: bool,
 }
 
 impl Default for Terms {
@@ -206,6 +209,7 @@ impl Default for Terms {
             refusal: Fault::Protection,
             others: false,
             promised: false,
+            compared: false,
         }
     }
 }
@@ -283,6 +287,15 @@ pub enum Drop {
     },
 }
 
+/// What a switch to a process outside a group costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// Entries with one of these attribute bits are dropped; 0 drops everything, walk caches too.
+    pub drops: Option<u16>,
+    /// Ticks that the switch takes in addition.
+    pub time: u64,
+}
+
 /// A walk.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkOf {
@@ -321,6 +334,12 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
     /// Whether [`Self::judge`] decides in lookups of this level. An L1 that no mechanism judges
     /// takes the machine's fast path.
     fn judges(&self, level: usize) -> bool;
+
+    /// The attribute bits of entries that it judges; an entry of the first level with none of them
+    /// takes the machine's fast path.
+    fn judged_bits(&self) -> u16 {
+        u16::MAX
+    }
 
     /// Whether and how a level shares the entries of an address space with others.
     fn sharing(&self, _core: usize, _level: usize, _space: u16) -> Option<Sharing> {
@@ -361,6 +380,17 @@ pub trait Mechanism: Debug + CloneBox + Send + Sync {
 
     /// A level that it judges has been searched.
     fn looked(&mut self, _: &Lookup, _: Looked, _: &mut After, _: &mut Counts) {}
+
+    /// A level that it judges has hit this way.
+    fn hit(&mut self, _: &Lookup, _: &Way, _: &mut Counts) {}
+
+    /// A core runs this process from now on.
+    fn turned(&mut self, _core: usize, _to: Identity, _: &mut Counts) -> Option<Leave> {
+        None
+    }
+
+    /// As many entries were dropped as [`Self::turned`] asked for.
+    fn left(&mut self, _dropped: u64, _: &mut Counts) {}
 
     /// The address by which everything behind L1 knows a page, and the ticks that finding it takes.
     fn relocate(&self, _core: usize, _space: u16, _vaddr: u64) -> Option<(u64, u64)> {
