@@ -42,7 +42,13 @@ fn guest(model: &str) -> Guest {
     let mut machine = Machine::new(&model, 2, os.memory.clone()).unwrap();
     for (number, &root) in roots.iter().enumerate().take(KERNEL) {
         let cohort = if number == OTHER { 8 } else { 7 };
-        machine.set_identity(root, Identity { process: number as u32 + 1, cohort });
+        machine.set_identity(
+            root,
+            Identity {
+                process: number as u32 + 1,
+                cohort,
+            },
+        );
     }
     Guest { os, machine, roots }
 }
@@ -53,7 +59,8 @@ impl Guest {
     }
 
     fn fetch(&mut self, vaddr: u64, paddr: u64) {
-        self.machine.access(0, AccessKind::Fetch, vaddr, Some(paddr), 4);
+        self.machine
+            .access(0, AccessKind::Fetch, vaddr, Some(paddr), 4);
     }
 
     fn counters(&self) -> Counters {
@@ -76,14 +83,28 @@ fn members_hit_what_a_member_brought_in_and_data_is_each_ones_own() {
         for process in MEMBERS {
             guest.run(process);
             guest.fetch(CODE, 0x7000_0000);
-            guest.machine.access(0, AccessKind::Read, CODE + 8192, Some(0x7000_2000), 4);
+            guest
+                .machine
+                .access(0, AccessKind::Read, CODE + 8192, Some(0x7000_2000), 4);
         }
         let counters = guest.counters();
         // The code is walked for once, the data by each.
-        assert_eq!((counters.walk.walks, counters.walk.fetch_walks), (3, 1), "{model}");
+        assert_eq!(
+            (counters.walk.walks, counters.walk.fetch_walks),
+            (3, 1),
+            "{model}"
+        );
         let group = counters.mechanisms.group;
-        assert_eq!((group.fills, group.first_hits, group.changes), (1, 1, 0), "{model}");
-        assert_eq!((group.refusals, group.violations, counters.stale), (0, 0, 0), "{model}");
+        assert_eq!(
+            (group.fills, group.first_hits, group.changes),
+            (1, 1, 0),
+            "{model}"
+        );
+        assert_eq!(
+            (group.refusals, group.violations, counters.stale),
+            (0, 0, 0),
+            "{model}"
+        );
     }
 }
 
@@ -97,7 +118,13 @@ fn without_a_mark_or_a_cohort_nothing_is_global() {
     assert_eq!(guest.counters().mechanisms.group.fills, 0);
     // The same tables without a cohort.
     let root = guest.roots[0];
-    guest.machine.set_identity(root, Identity { process: 1, cohort: 0 });
+    guest.machine.set_identity(
+        root,
+        Identity {
+            process: 1,
+            cohort: 0,
+        },
+    );
     guest.fetch(CODE, 0x7000_0000);
     assert_eq!(guest.counters().mechanisms.group.fills, 0);
 }
@@ -111,7 +138,12 @@ fn a_switch_out_of_the_group_drops_all_or_the_groups_entries_and_takes_its_time(
         guest.fetch(PRIVATE, 0xa000_0000);
         let before = guest.machine.now(0);
         guest.run(OTHER);
-        let leave = Model::builtin(name).unwrap().mechanisms.group.unwrap().leave_cycles;
+        let leave = Model::builtin(name)
+            .unwrap()
+            .mechanisms
+            .group
+            .unwrap()
+            .leave_cycles;
         let took = guest.machine.now(0) - before;
         assert_eq!(took, leave * guest.machine.ticks_per_cycle(), "{name}");
         let counters = guest.counters();
@@ -155,7 +187,13 @@ fn a_process_that_is_known_late_is_another_one_from_then_on() {
     guest.fetch(CODE, 0x7000_0000);
     guest.run(KERNEL);
     let root = guest.roots[KERNEL];
-    guest.machine.set_identity(root, Identity { process: 9, cohort: 8 });
+    guest.machine.set_identity(
+        root,
+        Identity {
+            process: 9,
+            cohort: 8,
+        },
+    );
     assert_eq!(guest.counters().mechanisms.group.changes, 1);
 }
 
@@ -167,17 +205,26 @@ fn behind_an_overlay_another_process_takes_a_fault_and_walks() {
     guest.fetch(CODE + 4096, 0x7000_1000);
     guest.run(OTHER);
     let counters = guest.counters();
-    assert_eq!((counters.mechanisms.group.changes, counters.switched_out), (1, 0));
+    assert_eq!(
+        (counters.mechanisms.group.changes, counters.switched_out),
+        (1, 0)
+    );
     guest.fetch(CODE, 0x9000_0000);
     let counters = guest.counters();
-    assert_eq!((counters.mechanisms.group.faults, counters.walk.walks), (1, 3));
+    assert_eq!(
+        (counters.mechanisms.group.faults, counters.walk.walks),
+        (1, 3)
+    );
     // The handler drops the page from all levels, and no other page.
     assert_eq!(counters.invalidated, 2);
     guest.run(1);
     guest.fetch(CODE + 4096, 0x7000_1000);
     guest.fetch(CODE, 0x7000_0000);
     let counters = guest.counters();
-    assert_eq!((counters.mechanisms.group.first_hits, counters.walk.walks), (1, 4));
+    assert_eq!(
+        (counters.mechanisms.group.first_hits, counters.walk.walks),
+        (1, 4)
+    );
 }
 
 #[test]
@@ -192,17 +239,30 @@ fn a_member_whose_tables_say_otherwise_does_not_use_the_entry() {
         guest.os.map(guest.roots[APART], CODE, 0, 0);
         *guest.machine.memory_mut() = guest.os.memory.clone();
         let root = guest.roots[APART];
-        guest.machine.invalidate(0, Invalidation::AddressSpace { root });
-        assert!(guest.machine.attempt(0, AccessKind::Fetch, CODE).is_err(), "{model}");
+        guest
+            .machine
+            .invalidate(0, Invalidation::AddressSpace { root });
+        assert!(
+            guest.machine.attempt(0, AccessKind::Fetch, CODE).is_err(),
+            "{model}"
+        );
         let group = guest.counters().mechanisms.group;
         // Once in each level.
         assert_eq!((group.first_hits, group.refusals), (1, 2), "{model}");
         // Another page: dropped.
         guest.os.map(guest.roots[APART], CODE, 0xb000_0000, RO);
         *guest.machine.memory_mut() = guest.os.memory.clone();
-        assert_eq!(guest.machine.attempt(0, AccessKind::Fetch, CODE), Ok(0xb000_0000), "{model}");
+        assert_eq!(
+            guest.machine.attempt(0, AccessKind::Fetch, CODE),
+            Ok(0xb000_0000),
+            "{model}"
+        );
         guest.run(0);
-        assert_eq!(guest.machine.attempt(0, AccessKind::Fetch, CODE), Ok(0x7000_0000), "{model}");
+        assert_eq!(
+            guest.machine.attempt(0, AccessKind::Fetch, CODE),
+            Ok(0x7000_0000),
+            "{model}"
+        );
     }
 }
 
@@ -212,10 +272,14 @@ fn one_address_is_dropped_for_all_and_one_address_space_is_not() {
     guest.run(0);
     guest.fetch(CODE, 0x7000_0000);
     let root = guest.roots[0];
-    guest.machine.invalidate(0, Invalidation::AddressSpace { root });
+    guest
+        .machine
+        .invalidate(0, Invalidation::AddressSpace { root });
     assert_eq!(guest.counters().invalidated, 0);
     guest.run(1);
-    guest.machine.invalidate(0, Invalidation::Page { vaddr: CODE });
+    guest
+        .machine
+        .invalidate(0, Invalidation::Page { vaddr: CODE });
     assert_eq!(guest.counters().invalidated, 2);
 }
 
@@ -223,15 +287,32 @@ fn one_address_is_dropped_for_all_and_one_address_space_is_not() {
 fn a_bad_description_is_refused() {
     let with = |text: &str| {
         let head = "name = \"c\"\nabout = \"\"\nsources = \"a test\"\n";
-        Model::parse("c", &format!("{head}{text}")).unwrap_err().to_string()
+        Model::parse("c", &format!("{head}{text}"))
+            .unwrap_err()
+            .to_string()
     };
     let part = "[group]\nglobal = \"cohort-code\"\nmarked = [\"9=1\"]\nleave_cycles = 1\n";
     for (text, says) in [
-        ("base = \"zen4-group-all\"\n[group]\nfault_cycles = 3\n".to_owned(), "group.fault_cycles"),
-        ("base = \"zen4-group-all\"\n[group]\nleave = \"none\"\n".to_owned(), "group.fault_cycles"),
-        ("base = \"zen4-group-all\"\n[group]\nmarked = []\n".to_owned(), "group.marked"),
-        ("base = \"zen4-group-all\"\n[group]\nleave_cycles = 100001\n".to_owned(), "leave_cycles"),
-        (format!("base = \"cortex-a9\"\n{part}leave = \"all\"\n"), "group needs tag"),
+        (
+            "base = \"zen4-group-all\"\n[group]\nfault_cycles = 3\n".to_owned(),
+            "group.fault_cycles",
+        ),
+        (
+            "base = \"zen4-group-all\"\n[group]\nleave = \"none\"\n".to_owned(),
+            "group.fault_cycles",
+        ),
+        (
+            "base = \"zen4-group-all\"\n[group]\nmarked = []\n".to_owned(),
+            "group.marked",
+        ),
+        (
+            "base = \"zen4-group-all\"\n[group]\nleave_cycles = 100001\n".to_owned(),
+            "leave_cycles",
+        ),
+        (
+            format!("base = \"cortex-a9\"\n{part}leave = \"all\"\n"),
+            "group needs tag",
+        ),
         (format!("base = \"zen4\"\n{part}leave = \"some\"\n"), "some"),
     ] {
         assert!(with(&text).contains(says), "{text}: {}", with(&text));

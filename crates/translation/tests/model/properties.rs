@@ -371,8 +371,14 @@ fn sharing_happens_and_ends_as_it_should() {
     for name in ["zen4-group-all", "zen4-group", "zen4-group-overlay"] {
         let machine = live(&model(name, Kind::Cohort), Kind::Cohort, 5, 3_000);
         let group = machine.report().total.mechanisms.group;
-        assert!(group.first_hits + group.later_hits > 20, "{name}: {group:?}");
-        assert!(group.changes > 20 && group.refusals > 0, "{name}: {group:?}");
+        assert!(
+            group.first_hits + group.later_hits > 20,
+            "{name}: {group:?}"
+        );
+        assert!(
+            group.changes > 20 && group.refusals > 0,
+            "{name}: {group:?}"
+        );
         assert_eq!(group.violations, 0, "{name}");
         let stock = live(&model(name, Kind::Stock), Kind::Stock, 5, 3_000);
         assert_eq!(stock.report().total.mechanisms.group.fills, 0, "{name}");
