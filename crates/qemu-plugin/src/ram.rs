@@ -97,6 +97,15 @@ impl Ram {
         let both = self.read_u64(physical)?;
         Some((both >> (8 * (physical & 4))) as u32)
     }
+
+    /// Copies from virtual addresses, which `physical` translates; false where there is no memory.
+    pub fn copy(&self, to: &mut [u8], vaddr: u64, physical: impl Fn(u64) -> Option<u64>) -> bool {
+        to.iter_mut().zip(vaddr..).all(|(byte, at)| {
+            let word = physical(at).and_then(|at| Some((at, self.read_u32(at & !3)?)));
+            word.map(|(at, word)| *byte = word.to_le_bytes()[at as usize & 3])
+                .is_some()
+        })
+    }
 }
 
 impl GuestMemory for Ram {
@@ -187,6 +196,16 @@ mod tests {
         assert_eq!(SPLIT.offset(1 << 32, 1 << 30), None);
         assert_eq!(WHOLE.offset(1 << 30, 1 << 30), Some(0));
         assert_eq!(WHOLE.offset(0, 1 << 30), None);
+    }
+
+    #[test]
+    fn bytes_are_copied_through_a_translation() {
+        let ram = Ram::over(&[0x0807_0605_0403_0201, 0x1817_1615_1413_1211], WHOLE);
+        let mut bytes = [0; 4];
+        let swapped = |at: u64| (at < 0x1010).then_some(1 << 30 | at & 15 ^ 8);
+        assert!(ram.copy(&mut bytes, 0x1006, swapped));
+        assert_eq!(bytes, [0x17, 0x18, 0x01, 0x02]);
+        assert!(!ram.copy(&mut bytes, 0x100e, swapped));
     }
 
     #[test]

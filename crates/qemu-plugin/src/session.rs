@@ -349,10 +349,17 @@ impl Session {
             return;
         };
         let area = cpu.named(linux.area);
-        let Some(task) = kernel.task(area, |at, to| cpu.memory(at, to)) else {
-            return;
+        // QEMU for ARM reads the kernel's memory for the kernel alone: walk its tables instead.
+        let context = &self.cores[vcpu].mmu.context;
+        let walk = |at| {
+            self.ram
+                .and_then(|ram| (self.arch.walk)(context, at, &ram).paddr)
         };
-        let Some(process) = kernel.process(task, |at, to| cpu.memory(at, to)) else {
+        let read = |at: u64, to: &mut [u8]| {
+            cpu.memory(at, to) || self.ram.is_some_and(|ram| ram.copy(to, at, walk))
+        };
+        let task = kernel.task(area, read);
+        let Some(process) = task.and_then(|task| kernel.process(task, read)) else {
             return;
         };
         let root = self.cores[vcpu].mmu.context.root;

@@ -5,12 +5,12 @@ use super::op::Reach::{Core, Machine};
 use super::op::SystemRegister;
 use super::words::Tagged::{Every, Named};
 use super::words::{Does, Tlbi, Word, Words, word};
-use super::{Arch, Flushes, Linux, UserMode, Walk};
+use super::{Arch, Cpu, FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
 use translation::audit::Habits;
 use translation::format::Step;
-use translation::{Context, GuestMemory};
+use translation::{AccessKind, Context, GuestMemory};
 
 /// With QEMU's machine `virt`.
 pub static ARCH: Arch = Arch {
@@ -34,8 +34,18 @@ pub static ARCH: Arch = Arch {
         area: AREA,
         kernel_area: AREA,
         current: "__entry_task",
-        faults: &[],
-        taken_off: 0,
+        faults: &[
+            FaultEntry {
+                symbol: "do_DataAbort",
+                read: data_abort,
+            },
+            FaultEntry {
+                symbol: "do_PrefetchAbort",
+                read: |cpu| (AccessKind::Fetch, cpu.general(0)),
+            },
+        ],
+        // The saved registers lie between the handler's frame and the stack at its return.
+        taken_off: 4,
     }),
     flushes: Some(Flushes {
         written: |_, _, _| None,
@@ -88,6 +98,18 @@ fn young(memory: &dyn GuestMemory, step: &Step) -> Option<u64> {
         value |= 1 << 9;
     }
     Some(value.into())
+}
+
+/// DFSR.WnR: the access was a store.
+const DFSR_WRITE: u64 = 1 << 11;
+
+/// Reads the arguments of `do_DataAbort(addr, fsr, regs)`.
+fn data_abort(cpu: &dyn Cpu) -> (AccessKind, u64) {
+    let kind = match cpu.general(1) & DFSR_WRITE {
+        0 => AccessKind::Read,
+        _ => AccessKind::Write,
+    };
+    (kind, cpu.general(0))
 }
 
 /// QEMU's ARM `virt` (hw/arm/virt.c): all of it from 1 GB.
@@ -171,6 +193,9 @@ const A32: &[Word] = &[
     word(MCR, 0x0e08_0f37, 12, Tlbi::page(Named, Core)),
     word(MCR, 0x0e08_0f57, 12, Tlbi::all(Named, Core)),
     word(MCR, 0x0e08_0f77, 12, Tlbi::page(Every, Core)),
+    // How Linux returns from an exception: MOVS PC, LR to user mode, RFEIA to its own.
+    word(0xffff_ffff, 0xe1b0_f00e, 0, Does::Return),
+    word(0xffd0_ffff, 0xf890_0a00, 0, Does::Return),
 ];
 
 const WORDS: Words = Words {

@@ -6,12 +6,12 @@ use super::op::Reach::{Core, Machine};
 use super::op::SystemRegister;
 use super::words::Tagged::{Every, Named};
 use super::words::{Does, Tlbi, Word, Words, word};
-use super::{Arch, Flushes, Linux, UserMode, Walk};
+use super::{Arch, Cpu, FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::Ram;
 use translation::audit::Habits;
 use translation::format::Step;
-use translation::{Context, GuestMemory};
+use translation::{AccessKind, Context, GuestMemory};
 
 /// With QEMU's machine `virt`.
 pub static ARCH: Arch = Arch {
@@ -36,8 +36,12 @@ pub static ARCH: Arch = Arch {
         area: AREA,
         kernel_area: AREA,
         current: "__entry_task",
-        faults: &[],
-        taken_off: 0,
+        faults: &[FaultEntry {
+            symbol: "do_mem_abort",
+            read: abort,
+        }],
+        // The saved registers lie between the handler's frame and the stack at its return.
+        taken_off: 16,
     }),
     flushes: Some(Flushes {
         written: |_, _, _| None,
@@ -57,6 +61,18 @@ pub static ARCH: Arch = Arch {
     decode: |bytes| WORDS.decode(bytes),
     registers: super::registers::arm64::decode,
 };
+
+/// Reads the arguments of `do_mem_abort(far, esr, regs)`. ESR_EL1.EC tells instructions from data,
+/// WnR a store.
+fn abort(cpu: &dyn Cpu) -> (AccessKind, u64) {
+    let esr = cpu.general(1);
+    let kind = match (esr >> 26 & 0x3f, esr & 1 << 6) {
+        (0x20 | 0x21, _) => AccessKind::Fetch,
+        (_, 0) => AccessKind::Read,
+        _ => AccessKind::Write,
+    };
+    (kind, cpu.general(0))
+}
 
 /// The register with the offset of the processor's own variables.
 const AREA: &str = "TPIDR_EL1";

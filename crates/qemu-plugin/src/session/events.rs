@@ -12,7 +12,13 @@ impl Session {
     /// Called before QEMU executes a watched instruction.
     pub fn event_at(&mut self, site: &Site) {
         let vcpu = self.vcpu_now();
+        // What looks like an instruction of the kernel's in a program is another (of Thumb, on ARM),
+        // or fails.
+        let privilege = self.cores[vcpu].mmu.context.privilege;
+        let user = privilege == Privilege::User && site.next < self.arch.kernel;
         match site.what {
+            Event::Op(Op::Return | Op::Halt | Op::Write { .. } | Op::Invalidate { .. }) if user => {
+            }
             Event::PageFault(entry) => self.page_fault(vcpu, entry),
             Event::Op(Op::Return) => self.exception_return(vcpu),
             Event::Op(Op::Halt) => self.halt(vcpu),

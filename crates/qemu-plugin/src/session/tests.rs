@@ -207,6 +207,7 @@ fn an_architecture_needs_nothing_but_its_own_description() {
     assert_eq!(session.cores[0].mmu.context.privilege, Privilege::User);
 
     // WHEN the fault's entry runs and a return takes its frame THEN it is over, and not before.
+    run_kernel(&mut session);
     registers.stack.set(0x8000);
     execute(&mut session, 0x9000, &[7]);
     assert_eq!(session.output.page_faults, 1);
