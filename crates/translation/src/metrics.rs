@@ -76,6 +76,13 @@ impl Counters {
         let references: u64 = walk.references.iter().sum();
         list.push(Metric::new("walks", walk.walks as f64, "walks"));
         list.push(Metric::new("walk-cycles", cycles(walked), "cycles"));
+        // What a miss of the last TLB level costs the fetches: the stalls above hold the hits of
+        // that level too.
+        list.push(Metric::new(
+            "walk-fetch-cycles",
+            cycles(walk.ticks[0]),
+            "cycles",
+        ));
         list.push(Metric::new(
             "walk-references",
             references as f64,
