@@ -85,7 +85,7 @@ fn boot(lab: &Lab, kernel: &Kernel, name: &str, plugin: &Plugin) -> Result<Vec<S
 }
 
 fn translations(lab: &Lab, kernel: &Kernel) -> Result<Vec<String>> {
-    let mut plugin = Plugin::new(&kernel.image, Task::Model(MODEL.into()))?;
+    let mut plugin = Plugin::new(&kernel.symbols, Task::Model(MODEL.into()))?;
     plugin.check = true;
     let mut notes = boot(lab, kernel, TRANSLATIONS, &plugin)?;
     if notes.is_empty() {
@@ -104,7 +104,7 @@ fn translations(lab: &Lab, kernel: &Kernel) -> Result<Vec<String>> {
 fn trace(lab: &Lab, kernel: &Kernel) -> Result<Vec<String>> {
     let file = lab.out(&format!("traces/{TRACE}.trace"));
     files::make_dir(&lab.out("traces"))?;
-    let plugin = Plugin::new(&kernel.image, Task::Record(file.clone()))?;
+    let plugin = Plugin::new(&kernel.symbols, Task::Record(file.clone()))?;
     let mut notes = boot(lab, kernel, TRACE, &plugin)?;
     if notes.is_empty() {
         let configuration = Configuration {

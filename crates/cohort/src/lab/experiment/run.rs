@@ -46,7 +46,12 @@ pub fn programs_of(lab: &Lab, experiment: &Experiment) -> Result<Vec<programs::P
     let guest = &experiment.guest;
     let mut programs = match guest.arch == arch::LAB {
         true => programs::workloads(lab)?,
-        false => programs::workloads_for(lab, guest.arch, &experiment.words())?,
+        false => {
+            let mut words = experiment.words();
+            // A model's job names it, if none of the experiment does.
+            words.insert("lab-mark");
+            programs::workloads_for(lab, guest.arch, &words)?
+        }
     };
     if guest.cohort {
         programs.push(programs::cohort_for(lab, guest.arch)?);
@@ -213,7 +218,7 @@ impl Host<'_> {
             Some(model) => {
                 let measured = |name: &str| boot.variants.iter().any(|v| v.measures(name));
                 (steps, marked) = plugin::mark(&steps, measured, self.experiment.regions);
-                let plugin = Plugin::new(&kernel.image, Task::Model(model.into()))?;
+                let plugin = Plugin::new(&kernel.symbols, Task::Model(model.into()))?;
                 let mut plugin = plugin.bounded(self.under.bounds)?;
                 // With --check all translations count, from the boot's first instruction on.
                 plugin.check = self.under.check;

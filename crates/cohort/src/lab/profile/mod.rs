@@ -183,7 +183,7 @@ fn boot(lab: &Lab, experiment: &Experiment, variant: &Variant) -> Result<(String
     };
     let measured = |step: &str| variant.measures(step);
     let (steps, marked) = plugin::mark(&experiment.steps(variant), measured, experiment.regions);
-    let plugin = Plugin::new(&kernel.image, Task::Profile)?;
+    let plugin = Plugin::new(&kernel.symbols, Task::Profile)?;
     let name = format!("{}-{}@profile", experiment.name, variant.name);
     let outcome = Spec {
         name: name.clone(),

@@ -91,7 +91,7 @@ pub fn record(lab: &Lab, args: &RecordArgs) -> Result<Vec<PathBuf>> {
         files::make_dir(&lab.out("traces"))?;
         let measured = |step: &str| variant.measures(step);
         let (steps, _) = plugin::mark(&experiment.steps(variant), measured, experiment.regions);
-        let mut plugin = Plugin::new(&kernel.image, Task::Record(part.clone()))?;
+        let mut plugin = Plugin::new(&kernel.symbols, Task::Record(part.clone()))?;
         plugin.about = about(&experiment.name, &variant.name, &kernel);
         let outcome = Spec {
             name: format!("{name}@record"),
@@ -170,7 +170,7 @@ pub fn bench(lab: &Lab, args: &BenchArgs) -> Result<()> {
 
     let boot = |task: Option<Task>| -> Result<(f64, f64, u64)> {
         let mut plugin = match task {
-            Some(task) => Some(Plugin::new(&kernel.image, task)?),
+            Some(task) => Some(Plugin::new(&kernel.symbols, task)?),
             None => None,
         };
         if let Some(plugin) = &mut plugin {
