@@ -12,6 +12,10 @@
 #define OUTSIDER	"--outsider"
 
 #define CODE_PAGES	8
+/* behind it: pages that are no code, and data */
+#define HOLE_PAGES	2
+#define DATA_PAGES	1
+#define FILE_PAGES	(CODE_PAGES + HOLE_PAGES + DATA_PAGES)
 #define CODE_TAG	3u
 #define OWN_TAG		1000u
 /* away from what the kernel places: other programs of the test map it too */
@@ -39,25 +43,31 @@ static void sees_code(int who, long but)
 			     "process %d does not see page %ld of the code", who, page);
 }
 
-/* map the code as a zygote maps a library, page by page with other tags */
+/* map the code as a loader maps a library: all of it, then what differs; pages have tags */
 static int map_code(unsigned int tag)
 {
 	int fd = memfd_create("code", 0);
-	char *page;
+	char *page, *data;
 
 	page = aligned_alloc(page_size, page_size);
 	if (fd < 0 || !page)
 		return -1;
-	for (long i = 0; i < CODE_PAGES; i++) {
+	for (long i = 0; i < FILE_PAGES; i++) {
 		page_fill(page, tag + i);
 		if (pwrite(fd, page, page_size, i * page_size) != (ssize_t)page_size)
 			return -1;
 	}
 	free(page);
-	code = mmap(CODE_AT, CODE_PAGES * page_size, PROT_READ | PROT_EXEC,
+	code = mmap(CODE_AT, FILE_PAGES * page_size, PROT_READ | PROT_EXEC,
 		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+	if (code != CODE_AT ||
+	    mprotect(code + CODE_PAGES * page_size, HOLE_PAGES * page_size, PROT_NONE))
+		return -1;
+	data = code + (CODE_PAGES + HOLE_PAGES) * page_size;
+	data = mmap(data, DATA_PAGES * page_size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_FIXED, fd, (CODE_PAGES + HOLE_PAGES) * page_size);
 	close(fd);
-	return code == CODE_AT ? 0 : -1;
+	return data == MAP_FAILED ? -1 : 0;
 }
 
 static void need_group(void)
@@ -186,6 +196,30 @@ static void test_differ(long way)
 	must(member(5), "a sibling's child is no member");
 	sees_code(5, -1);
 	quit(1);
+	sees_code(2, -1);
+}
+
+static long grow(long unused, long unused2)
+{
+	if (munmap(code + CODE_PAGES * page_size, HOLE_PAGES * page_size))
+		return -errno;
+	return mremap(code, CODE_PAGES * page_size, (CODE_PAGES + 1) * page_size, 0) == code ?
+	       0 : -errno;
+}
+
+/* What a member's code grows by, its siblings do not have there. */
+static void test_grow(long arg)
+{
+	long err;
+
+	start(2);
+	err = ask(1, grow, 0, 0);
+	must(!err, "mremap: %s", strerror(-err));
+	must(!member(1), "who has more code is still a member");
+	must(member(2), "a sibling has left");
+	sees(ask(1, read_code, CODE_PAGES, CODE_TAG), "it does not see the page more");
+	sees(ask(2, reads, CODE_PAGES, 0) == SIGSEGV, "its sibling sees it too");
+	sees_code(1, -1);
 	sees_code(2, -1);
 }
 
@@ -371,6 +405,7 @@ static const struct test_case cases[] = {
 	{ "Who makes code inaccessible leaves", test_differ, NO_ACCESS,
 	  .guards = INVARIANT(1) },
 	{ "Who moves code leaves", test_differ, MOVE, .guards = INVARIANT(1) },
+	{ "Whose code grows leaves", test_grow, .guards = INVARIANT(1) },
 	{ "Whose code a debugger changes leaves", test_differ, POKE, .guards = INVARIANT(1) },
 	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
 	{ "Who changes nothing of the code stays", test_other, .guards = POLICY },
