@@ -30,13 +30,9 @@ void cohort_do_free_table(struct page *page);
  */
 #define PG_COHORT	PG_owner_priv_1
 
-/* Account for entries zapped up to @addr; false if the table is not shared. */
-/* True if the table that an entry lies in was ever shared. */
-static inline bool cohort_table_was_shared(pte_t *ptep)
-{
-	return test_bit(PG_COHORT, &virt_to_page(ptep)->flags);
-}
+bool cohort_table_group(pte_t *ptep, bool *of_group);
 
+/* Account for entries zapped up to @addr; false if the table is not shared. */
 static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
 				 unsigned long addr, int *rss)
 {

@@ -42,8 +42,9 @@ static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
 }
 
 /*
- * As cohort_tlb_change(), where a region goes or another takes its place. The leader may do
- * so as long as nobody else has its code: program loaders do.
+ * As cohort_tlb_change(), where a region goes, another takes its place, or its protection
+ * changes: the flush that follows is by address, and removes what is there for all. The
+ * leader may do so as long as nobody else has its code: program loaders do.
  */
 static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 				     unsigned long end)
@@ -51,6 +52,18 @@ static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 	if (!cohort_tlb_held(mm) || (mm->context.tlb_flags & TLB_LEADER))
 		return 0;
 	return cohort_tlb_do_diverge(mm, start, end);
+}
+
+/*
+ * Code is read or written through its pages: a store by force, and a pin for long, give the
+ * process a page of its own there.
+ */
+static inline int cohort_tlb_gup(struct vm_area_struct *vma,
+				 unsigned long gup_flags)
+{
+	if (!(gup_flags & (FOLL_WRITE | FOLL_LONGTERM)))
+		return 0;
+	return cohort_tlb_change(vma->vm_mm, vma->vm_start, vma->vm_end);
 }
 
 /* True if it is leaving and may still have tables of the group. */
@@ -109,6 +122,12 @@ static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
 
 static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 				     unsigned long end)
+{
+	return 0;
+}
+
+static inline int cohort_tlb_gup(struct vm_area_struct *vma,
+				 unsigned long gup_flags)
 {
 	return 0;
 }

@@ -66,8 +66,7 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	int err = cause == COHORT_CHANGE ? cohort_tlb_change(mm, start, end) :
-					   cohort_tlb_diverge(mm, start, end);
+	int err = cohort_tlb_diverge(mm, start, end);
 
 	if (err)
 		return err;
@@ -97,8 +96,7 @@ static inline int cohort_unshare_edges(struct mm_struct *mm,
 				       unsigned long start, unsigned long end,
 				       enum cohort_cause cause)
 {
-	int err = cause == COHORT_CHANGE ? cohort_tlb_change(mm, start, end) :
-					   cohort_tlb_diverge(mm, start, end);
+	int err = cohort_tlb_diverge(mm, start, end);
 
 	if (err)
 		return err;

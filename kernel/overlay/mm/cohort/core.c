@@ -666,6 +666,25 @@ void cohort_do_free_table(struct page *page)
 	call_rcu(&pt->pt_rcu_head, free_table_rcu);
 }
 
+#ifdef CONFIG_COHORT_TLB
+/**
+ * cohort_table_group() - whether a shared table is that of a TLB group
+ * @ptep: an entry of a last-level table, whose lock is held
+ * @of_group: set if it is shared: true if TLBs may keep its entries for all members
+ *
+ * Return: false if the table is not shared.
+ */
+bool cohort_table_group(pte_t *ptep, bool *of_group)
+{
+	struct ptdesc *pt = virt_to_ptdesc(ptep);
+
+	if (!test_bit(PG_COHORT, &pt->__page_flags) || !pt->pt_cohort)
+		return false;
+	*of_group = pt->pt_cohort->tlb_group;
+	return true;
+}
+#endif
+
 /* Called when a table gets its record, before its second user. */
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct)
 {

@@ -31,6 +31,7 @@
  * @open: what a process must have there to join at a fault, see mm/cohort/join.c; NULL
  *	  if processes join at fork only
  * @bf: who shares its translations, see mm/cohort/babelfish.c; NULL if nobody
+ * @tlb_group: TLBs may keep its entries for all members of a TLB group; does not change
  * @deferred: a batch of reclaim or migration has cleared entries, and may not have
  *	      flushed yet; of a PMD table under @upper_lock
  * @copied: a user has copied the table, or its entries were protected one by one, so
@@ -63,8 +64,19 @@ struct cohort_table {
 #ifdef CONFIG_COHORT_BABELFISH
 	struct cohort_range *bf;
 #endif
+#ifdef CONFIG_COHORT_TLB
+	bool tlb_group;
+#endif
 	struct rcu_head rcu;
 };
+
+/* The table's record is new; @pmd is the first user's entry, locked. */
+static inline void cohort_begin_group(struct cohort_table *ct, pmd_t pmd)
+{
+#ifdef CONFIG_COHORT_TLB
+	ct->tlb_group = pmd_val(pmd) & PMD_TLB_MEMBER;
+#endif
+}
 
 /**
  * struct cohort_sharer - one process's use of one shared table

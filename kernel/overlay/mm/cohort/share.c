@@ -256,6 +256,7 @@ static void begin_table(struct share *s, struct ptdesc *pt, pmd_t *src_pmd,
 	ct->addr = base;
 	ct->owner = mm;
 	ct->charged = &s->src->sharers[cohort_run_index(base)];
+	cohort_begin_group(ct, *src_pmd);
 	estimate(s, ct);
 	/* KSM's items for this table stay valid, so go on scanning through it. */
 	if (cohort_has_items(mm))

@@ -64,10 +64,11 @@ static struct {
 
 static bool apart(struct mm_struct *mm)
 {
-	if (!tlb_window || mm == &init_mm || !atomic_read(&group.members))
+	if (mm == &init_mm || !atomic_read(&group.members))
 		return false;
 	return (READ_ONCE(mm->context.tlb_flags) & TLB_APART) ||
-	       mm->context.tlb_group != READ_ONCE(group.number);
+	       (tlb_window &&
+		mm->context.tlb_group != READ_ONCE(group.number));
 }
 
 /* Atomic: a fault sets TLB_OWN while another thread leaves. */
@@ -100,8 +101,7 @@ void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 
 void __cohort_tlb_init(struct mm_struct *mm)
 {
-	mm->context.tlb_group = READ_ONCE(group.number);
-	mutex_init(&mm->context.tlb_leave);
+	mm->context.tlb_group = smp_load_acquire(&group.number);
 }
 
 /* Its tables are gone, and what TLBs held of them for all. */
@@ -113,19 +113,31 @@ void cohort_tlb_do_exit(struct mm_struct *mm)
 	atomic_dec(&group.members);
 }
 
-/* A page of a file: an anonymous one may be another in each process, after it was swapped. */
-bool __cohort_tlb_anybody(pte_t pte)
-{
-	unsigned long pfn = pte_pfn(pte);
-
-	return pfn_valid(pfn) && !PageAnon(pfn_to_page(pfn));
-}
-
 /* Entries for all are in a table that the process may be the only one to have. */
 void __cohort_tlb_own(struct mm_struct *mm)
 {
 	if (!(READ_ONCE(mm->context.tlb_flags) & TLB_OWN))
 		set_flags(mm, TLB_OWN, 0);
+}
+
+/*
+ * A page of a file: an anonymous one may be another in each process, after it was swapped.
+ * Whether a shared table is the group's does not depend on who writes to it, which may be a
+ * process on its way out, or the reverse map on its behalf (G5).
+ */
+bool __cohort_tlb_anybody(struct mm_struct *mm, pte_t pte, pte_t *ptep)
+{
+	unsigned long pfn = pte_pfn(pte);
+	bool of_group;
+
+	if (!pfn_valid(pfn) || PageAnon(pfn_to_page(pfn)))
+		return false;
+	if (ptep && cohort_table_group(ptep, &of_group))
+		return of_group;
+	if (!cohort_tlb_member(mm))
+		return false;
+	__cohort_tlb_own(mm);
+	return true;
 }
 
 /*
@@ -151,6 +163,9 @@ void cohort_tlb_flush(struct mmu_gather *tlb)
 /* Called at the prctl() that asks for a group at the next exec. */
 int cohort_tlb_enable(void)
 {
+	/* Flushes by address must reach all processors (G3), and all address spaces at once. */
+	if (!arch_cohort_supported())
+		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
 	if (atomic_read(&group.members))
@@ -180,7 +195,8 @@ static void take_in(struct mm_struct *mm, pmd_t *pmd)
  */
 static void new_number(struct mm_struct *leader)
 {
-	WRITE_ONCE(group.number, group.number + 1);
+	/* Who sees the number sees the ranges. */
+	smp_store_release(&group.number, group.number + 1);
 	leader->context.tlb_group = group.number;
 	flush_tlb_all();
 }
@@ -272,45 +288,85 @@ unsigned long cohort_tlb_area(struct vm_unmapped_area_info *info)
 	return addr;
 }
 
+/* True if a process has a region where the group's code lies. Its mmap_lock is held. */
+static bool in_ranges(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
+
+	for_each_vma(vmi, vma)
+		if (meets(vma->vm_start, vma->vm_end - vma->vm_start))
+			return true;
+	return false;
+}
+
 /*
- * A process that is no member is about to have a region. If it lies among the group's
- * code, the process's entries and the global ones are kept apart from its next switch on;
- * until then, it meets only global entries that a domain fault removes.
+ * A process that is no member is about to have a region; its mmap_lock is held for
+ * writing. If it lies among the group's code, the process's entries and the global ones
+ * are kept apart from its next switch on; until then, it meets only global entries that a
+ * domain fault removes. One that is older than the code, and was kept apart for this,
+ * need not be if it has nothing there.
  */
 void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
 			 unsigned long end)
 {
-	if (!cohort_tlb_held(mm) && meets(start, end - start))
+	unsigned int number = smp_load_acquire(&group.number);
+
+	if (cohort_tlb_held(mm) || !tlb_window)
+		return;
+	if (meets(start, end - start))
 		set_flags(mm, TLB_APART, 0);
+	else if (mm->context.tlb_group != number && !in_ranges(mm))
+		WRITE_ONCE(mm->context.tlb_group, number);
+}
+
+/* An entry, valid in hardware or not, that may be for all. */
+static bool of_group(pte_t pte)
+{
+	return (pte_val(pte) & (L_PTE_PRESENT | L_PTE_ANYBODY)) ==
+	       (L_PTE_PRESENT | L_PTE_ANYBODY);
 }
 
 /* Let the entries of an own table be the process's alone. */
-static void make_own(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
+static void make_own(struct mm_struct *mm, pmd_t *pmd)
 {
-	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, VM_EXEC);
+	DECLARE_BITMAP(young, PTRS_PER_PTE);
 	spinlock_t *pml, *ptl;
-	pte_t *ptep;
+	bool any = false;
+	pte_t *table;
 	int i;
 
-	addr &= PMD_MASK;
-
+	bitmap_zero(young, PTRS_PER_PTE);
 	pml = pmd_lock(mm, pmd);
 	if (pmd_none(*pmd) || pmd_cohort(*pmd))
 		goto unlock;
 	ptl = pte_lockptr(mm, pmd);
 	if (ptl != pml)
 		spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
-	ptep = pmd_page_vaddr(*pmd);
-	for (i = 0; i < PTRS_PER_PTE; i++, ptep++, addr += PAGE_SIZE) {
-		pte_t pte = *ptep;
-
-		if (!(pte_val(pte) & L_PTE_PRESENT) ||
-		    !(pte_val(pte) & L_PTE_ANYBODY))
+	table = pmd_page_vaddr(*pmd);
+	/*
+	 * Break before make, for all (G3): the hardware has no entry that is old, while
+	 * other walkers find it as before. Who faults waits for the lock.
+	 */
+	for (i = 0; i < PTRS_PER_PTE; i++) {
+		if (!of_group(table[i]))
 			continue;
-		/* Break before make, for all (G3); who faults waits for the lock. */
-		set_pte_ext(ptep, __pte(0), 0);
-		flush_tlb_page(&vma, addr);
-		set_pte_ext(ptep, pte, pte_valid_user(pte) ? PTE_EXT_NG : 0);
+		any = true;
+		if (pte_young(table[i]))
+			__set_bit(i, young);
+		set_pte_ext(table + i, pte_mkold(table[i]), 0);
+	}
+	if (any)
+		flush_tlb_all();
+	for (i = 0; any && i < PTRS_PER_PTE; i++) {
+		pte_t pte = table[i];
+
+		if (!of_group(pte))
+			continue;
+		if (test_bit(i, young))
+			pte = pte_mkyoung(pte);
+		set_pte_ext(table + i, pte,
+			    pte_valid_user(pte) ? PTE_EXT_NG : 0);
 	}
 	/* None is left that is global: now it may be open to all (G2). */
 	set_domain_of(pmd, PMD_TLB_MEMBER, 0);
@@ -335,7 +391,7 @@ static int turn_away(struct mm_struct *mm, pmd_t *pmd, unsigned long addr)
 			return err;
 	}
 	/* Also one that it has taken back as the last user. */
-	make_own(mm, pmd, addr);
+	make_own(mm, pmd);
 	return 0;
 }
 
@@ -379,10 +435,13 @@ void cohort_tlb_lead(struct mm_struct *mm)
 	mutex_lock(&group.lock);
 	if (atomic_read(&group.members))
 		goto unlock;
+	/* Once: not when one of the children executes a program. */
+	mm->cohort.flags &= ~PR_COHORT_TLB;
 	bitmap_zero(group.ranges, TASK_SIZE >> PMD_SHIFT);
 	atomic_set(&group.members, 1);
 	new_number(mm);
-	set_flags(mm, TLB_MEMBER | TLB_OPEN | TLB_LEADER | TLB_COUNTED, 0);
+	set_flags(mm, TLB_MEMBER | TLB_OPEN | TLB_LEADER | TLB_COUNTED,
+		  TLB_APART);
 	open_domains(current, mm);
 	/* Its stack. What a TLB holds of it has an open domain, too. */
 	convert_tables(mm, false);
@@ -415,6 +474,8 @@ int cohort_tlb_leave(struct mm_struct *mm)
 {
 	int err = 0;
 
+	if (!cohort_tlb_held(mm))
+		return 0;
 	/* A debugger, too, may be here, and then the mmap_lock is held for reading only. */
 	mutex_lock(&mm->context.tlb_leave);
 	if (!cohort_tlb_held(mm))
@@ -463,6 +524,11 @@ static int domain_fault(unsigned long addr, unsigned int fsr,
 	if (!user_mode(regs) &&
 	    !(to_svc_pt_regs(regs)->dacr & domain_mask(DOMAIN_USER)))
 		return 1;
+	/* A thread of the kernel reads memory of who was here last, for a tracer. */
+	if (!current->mm) {
+		do_bad_area(addr, fsr, regs);
+		return 0;
+	}
 	/* Never: its own table is closed to it. Do not repeat the access for ever. */
 	if (WARN_ON_ONCE(pmd_val(*pmd_off(current->active_mm, addr)) & PMD_TLB_MEMBER)) {
 		do_bad_area(addr, fsr, regs);

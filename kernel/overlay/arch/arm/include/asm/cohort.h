@@ -51,7 +51,7 @@ static inline void arch_cohort_copy_ptes(struct mm_struct *mm,
 {
 	arch_cohort_sync_exec(pte);
 	set_pte_ext(ptep, pte, pte_valid_user(pte) &&
-		    !cohort_tlb_anybody(mm, pte, false) ? PTE_EXT_NG : 0);
+		    !cohort_tlb_anybody(mm, pte, NULL) ? PTE_EXT_NG : 0);
 }
 
 #define arch_cohort_copy_ptes arch_cohort_copy_ptes

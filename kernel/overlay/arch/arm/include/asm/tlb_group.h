@@ -66,26 +66,19 @@ static inline bool cohort_tlb_owns(struct mm_struct *mm)
 	(((vm_flags) & (VM_TLB_GROUP | VM_EXEC | VM_WRITE | VM_SHARED)) == \
 	 (VM_TLB_GROUP | VM_EXEC))
 
-bool __cohort_tlb_anybody(pte_t pte);
+bool __cohort_tlb_anybody(struct mm_struct *mm, pte_t pte, pte_t *ptep);
 void __cohort_tlb_own(struct mm_struct *mm);
 
-static inline bool cohort_tlb_do_anybody(struct mm_struct *mm, pte_t pte,
-					 bool shared)
-{
-	if (!(pte_val(pte) & L_PTE_ANYBODY) || !cohort_tlb_member(mm) ||
-	    !__cohort_tlb_anybody(pte))
-		return false;
-	if (!shared)
-		__cohort_tlb_own(mm);
-	return true;
-}
-
 /*
- * True if processors may use an entry of @mm, in a table that is shared or not, for all.
- * A macro, so that nobody asks whether the table is shared as long as there is no group.
+ * True if processors may use an entry for all: @ptep is where it is to be, in a table whose
+ * lock is held, or NULL for a table that nothing points to yet.
  */
-#define cohort_tlb_anybody(mm, pte, shared)				\
-	(cohort_tlb_active() && cohort_tlb_do_anybody(mm, pte, shared))
+static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
+				      pte_t *ptep)
+{
+	return cohort_tlb_active() && (pte_val(pte) & L_PTE_ANYBODY) &&
+	       __cohort_tlb_anybody(mm, pte, ptep);
+}
 
 void __cohort_tlb_init(struct mm_struct *mm);
 void cohort_tlb_flush(struct mmu_gather *tlb);
@@ -99,6 +92,8 @@ static inline void cohort_tlb_init(struct mm_struct *mm)
 {
 	mm->context.tlb_flags = 0;
 	mm->context.tlb_group = 0;
+	/* Also of one that a group begins with later, and never one that is held. */
+	mutex_init(&mm->context.tlb_leave);
 	if (cohort_tlb_active())
 		__cohort_tlb_init(mm);
 }
@@ -128,7 +123,7 @@ static inline bool cohort_tlb_owns(struct mm_struct *mm) { return false; }
 static inline void __cohort_tlb_own(struct mm_struct *mm) { }
 
 static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
-				      bool shared)
+				      pte_t *ptep)
 {
 	return false;
 }
