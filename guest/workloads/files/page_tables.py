@@ -3,7 +3,6 @@
 
 import contextlib
 import glob
-import os
 import threading
 
 COUNTERS = {
@@ -49,16 +48,8 @@ def fields(path):
     return found
 
 
-# With the short descriptors of 32-bit ARM, VmPTE counts the Linux half of a table's page, and
-# there is no level between.
-SHORT = os.uname().machine.startswith("armv7")
-TABLE_KB = 2 if SHORT else 4
-
-
 def upper_tables(pid):
     """An estimate of a process's tables above the last level, from its regions."""
-    if SHORT:
-        return 0
     gigabytes = set()
     with open(f"/proc/{pid}/maps") as file:
         for line in file:
@@ -74,7 +65,7 @@ def upper_tables(pid):
 def tables(pid):
     """(last-level tables that a process uses, those that it shares)"""
     # VmPTE counts each shared table once, for the process that it is charged to.
-    charged = fields(f"/proc/{pid}/status").get("VmPTE", 0) // TABLE_KB - upper_tables(pid)
+    charged = fields(f"/proc/{pid}/status").get("VmPTE", 0) // 4 - upper_tables(pid)
     try:
         cohort = fields(f"/proc/{pid}/cohort")
     except FileNotFoundError:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Forks, and the state of the process that measures them. */
+#include "pages.h"
 #include "process.h"
 
 #include <sched.h>
@@ -11,6 +12,21 @@ void become_zygote(int flags)
 {
 	if (prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE | flags, 0, 0, 0))
 		die("prctl(PR_SET_COHORT): %s (a kernel without Cohort?)", strerror(errno));
+}
+
+void lead_tlb_group(char **argv)
+{
+	if (getenv("COHORT_TLB_LEADER")) {
+		if (proc_field(getpid(), "cohort", "TlbGroup") != 1)
+			die("this process leads no TLB group: is there another?");
+		return;
+	}
+	become_zygote(PR_COHORT_KEEP_EXEC | PR_COHORT_TLB);
+	setenv("COHORT_TLB_LEADER", "1", 1);
+	if (personality(personality(0xffffffff) | ADDR_NO_RANDOMIZE) < 0)
+		die_errno("personality");
+	execv("/proc/self/exe", argv);
+	die_errno("exec of /proc/self/exe");
 }
 
 void fixed_layout(char **argv)

@@ -15,6 +15,13 @@
 void become_zygote(int flags);
 
 /*
+ * Run again, without address space randomization, as the first process of a group that shares
+ * TLB entries: the code that it maps from its first instruction on is the group's. Ends the
+ * program where there can be none.
+ */
+void lead_tlb_group(char **argv);
+
+/*
  * Run again without address space randomization, so that the number of tables a
  * layout needs is the same in every boot and on every kernel compared.
  */

@@ -61,12 +61,7 @@ static void launch_round(int i)
 	s->round[i].launch = done.end - done.start;
 	s->round[i].fork_launch = done.end - start;
 	s->round[i].shared = shared > 0 ? shared : 0;
-#ifdef __arm__
-	/* The Linux half of a table's page. */
-	s->round[i].tables = pte_kb / 2;
-#else
 	s->round[i].tables = pte_kb / 4;
-#endif
 	*d = s->after;
 	counters_sub(d, &s->before);
 }

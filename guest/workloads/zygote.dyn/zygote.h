@@ -15,7 +15,11 @@ struct options {
 	const char *what;
 	bool zygote;
 	bool separate;
+	bool tlb;
+	bool server;
+	bool beside;
 	int rounds;
+	long calls;
 	size_t code, copied;
 };
 
@@ -42,6 +46,8 @@ void populate_heap(size_t want);
 
 void run_fork(void);
 void run_inherit(void);
+void run_ipc(void);
+void run_beside(void);
 void run_launch(void);
 void run_footprint(void);
 
