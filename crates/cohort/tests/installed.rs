@@ -77,7 +77,7 @@ fn a_shell_completes_commands_and_the_names_of_experiments() {
     for (words, at, expected) in [
         ("cohort sc", 1, "scan"),
         ("cohort lab record superpage-str", 3, "superpage-stride"),
-        ("cohort lab run --model zen", 4, "zen4"),
+        ("cohort lab run --model pent", 4, "pentium4"),
         ("cohort lab rootfs cont", 3, "containers"),
         ("cohort lab build --config pris", 4, "pristine"),
     ] {
