@@ -14,6 +14,15 @@
 #include <linux/cohort_babelfish.h>
 #include <linux/cohort_group.h>
 
+/* What a fork allocates for each region. */
+enum cohort_object {
+	COHORT_VMA,
+	COHORT_VMA_LOCK,
+	COHORT_ANON_VMA,
+	COHORT_ANON_VMA_CHAIN,
+	COHORT_NR_OBJECTS,
+};
+
 #ifdef CONFIG_COHORT
 
 /**
@@ -45,6 +54,9 @@ void cohort_do_fork_failed(struct mm_struct *mm);
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm);
 int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
+void cohort_do_fork_end(struct cohort_fork *cf);
+void *cohort_do_batched(struct mm_struct *mm, enum cohort_object what,
+			struct kmem_cache *cache, gfp_t gfp);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
 {
@@ -88,6 +100,20 @@ static inline bool cohort_forking(struct cohort_fork *cf)
 	return unlikely(cf->sharing);
 }
 
+/*
+ * The next region to duplicate. The child's tree has no other readers yet, so the next
+ * entry of the same node is found without what mas_find() does for them.
+ */
+static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
+							struct vma_iterator *vmi)
+{
+	struct vm_area_struct *vma = NULL;
+
+	if (cohort_forking(cf))
+		vma = mas_next_in_node(&vmi->mas);
+	return vma ?: mas_find(&vmi->mas, ULONG_MAX);
+}
+
 /* Call for each region of the parent before it is duplicated, then for NULL. */
 static inline int cohort_fork_next(struct cohort_fork *cf,
 				   struct vm_area_struct *vma)
@@ -101,6 +127,21 @@ static inline bool cohort_fork_copies(struct cohort_fork *cf)
 	return cohort_forking(cf) && cf->shareable;
 }
 
+/*
+ * As cohort_fork_copies(), for a child's region that nobody can find yet. It counts as
+ * locked for writing from here on, as vma_start_write() would leave it.
+ */
+static inline bool cohort_fork_dup(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
+{
+	if (!cohort_fork_copies(cf))
+		return false;
+#ifdef CONFIG_PER_VMA_LOCK
+	vma->vm_lock_seq = vma->vm_mm->mm_lock_seq.sequence;
+#endif
+	return true;
+}
+
 /* Put the child's region in the parent's place at the iterator, if sharing. */
 static inline bool cohort_fork_store(struct cohort_fork *cf,
 				     struct vma_iterator *vmi,
@@ -112,6 +153,25 @@ static inline bool cohort_fork_store(struct cohort_fork *cf,
 	return true;
 }
 
+/* All regions are duplicated, or the fork has failed. */
+static inline void cohort_fork_end(struct cohort_fork *cf)
+{
+	if (cohort_forking(cf))
+		cohort_do_fork_end(cf);
+}
+
+/*
+ * An object for a copy of a region of @mm, whose mmap_lock is held; or NULL, if the caller
+ * is to allocate it: only a fork that shares has some at hand.
+ */
+static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
+				   struct kmem_cache *cache, gfp_t gfp)
+{
+	if (cohort_active() && unlikely(mm->cohort.batch))
+		return cohort_do_batched(mm, what, cache, gfp);
+	return NULL;
+}
+
 #else /* !CONFIG_COHORT */
 
 static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
@@ -120,6 +180,12 @@ static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
 }
 
 struct cohort_fork { };
+
+static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
+				   struct kmem_cache *cache, gfp_t gfp)
+{
+	return NULL;
+}
 
 static inline void cohort_exit_mmap(struct mm_struct *mm) { }
 static inline void cohort_fork_failed(struct mm_struct *mm) { }
@@ -136,7 +202,21 @@ static inline int cohort_fork_next(struct cohort_fork *cf,
 	return 0;
 }
 
+static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
+							struct vma_iterator *vmi)
+{
+	return mas_find(&vmi->mas, ULONG_MAX);
+}
+
 static inline bool cohort_fork_copies(struct cohort_fork *cf) { return false; }
+
+static inline bool cohort_fork_dup(struct cohort_fork *cf,
+				   struct vm_area_struct *vma)
+{
+	return false;
+}
+
+static inline void cohort_fork_end(struct cohort_fork *cf) { }
 
 static inline bool cohort_fork_store(struct cohort_fork *cf,
 				     struct vma_iterator *vmi,

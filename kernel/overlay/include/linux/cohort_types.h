@@ -26,6 +26,8 @@ struct cohort_uses;
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
  * @leaving: a thread that returns to user mode must first leave all tables
+ * @batch: what it has allocated for a fork that is under way; NULL otherwise. Changes
+ *	   under the mmap_lock held for writing
  * @name: the group that prctl() has chosen for later programs; empty if none
  * @group: whose tables it may join at faults; NULL if none. Changes under the mmap_lock
  *	   held for writing
@@ -42,6 +44,7 @@ struct cohort_mm {
 	u64 id;
 	u8 flags;
 	bool leaving;
+	struct cohort_batch *batch;
 #ifdef CONFIG_COHORT_GROUPS
 	char name[COHORT_NAME];
 	struct cohort_group *group;

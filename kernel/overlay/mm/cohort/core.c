@@ -149,6 +149,7 @@ void cohort_mm_init(struct mm_struct *mm)
 	atomic_set(&mm->cohort.nr_tables, 0);
 	mm->cohort.nr_upper = 0;
 	mm->cohort.leaving = false;
+	mm->cohort.batch = NULL;
 #ifdef CONFIG_COHORT_GROUPS
 	mm->cohort.group = NULL;
 #endif

@@ -465,6 +465,7 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 pte_t cohort_swp_shared(pte_t pte);
 bool cohort_vma_shareable(vm_flags_t flags);
 bool cohort_region_shareable(struct vm_area_struct *vma);
+void cohort_batch_begin(struct cohort_fork *cf);
 
 #ifdef CONFIG_COHORT_UPPER
 int cohort_share_upper(struct cohort_fork *cf, unsigned long addr);

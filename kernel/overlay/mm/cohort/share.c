@@ -591,6 +591,7 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 	cf->sharing = true;
 	cf->mm = mm;
 	cf->oldmm = oldmm;
+	cohort_batch_begin(cf);
 	if (!oldmm->cohort.id)
 		oldmm->cohort.id = cohort_new_id();
 	mm->cohort.id = oldmm->cohort.id;

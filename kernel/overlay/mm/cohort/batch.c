@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared page tables: what fork allocates per region, in batches.
+ *
+ * A fork that shares tables still makes a region for each of its parent's, with a lock, an
+ * anon_vma and links of it. With no entries to copy, calls of the allocator are a fifth of
+ * what is left. So such a fork takes these objects from the allocator by the batch.
+ *
+ * The batch belongs to the parent while its mmap_lock is held for writing, so nobody else
+ * makes regions from this address space's. It must not make a fork fail, or have
+ * a process killed, that would have got its objects one by one: it is never larger than
+ * what remains to be duplicated, does not insist on its memory, and without a batch the
+ * object itself is asked for as before (invariants 8 and 14).
+ */
+#include <linux/slab.h>
+
+#include "internal.h"
+
+#define BATCH_MOST	16
+
+/**
+ * struct pool - objects of one kind
+ * @cache: where they come from; NULL before the first
+ * @nr: how many are left in @object
+ * @want: how many to allocate next
+ * @object: the objects
+ */
+struct pool {
+	struct kmem_cache *cache;
+	unsigned int nr;
+	int want;
+	void *object[BATCH_MOST];
+};
+
+/**
+ * struct cohort_batch - what a fork has allocated and not used yet
+ * @child: the process that it makes
+ * @pool: by &enum cohort_object
+ */
+struct cohort_batch {
+	struct mm_struct *child;
+	struct pool pool[COHORT_NR_OBJECTS];
+};
+
+/* Begin a fork that shares. Without memory it allocates as any other. */
+void cohort_batch_begin(struct cohort_fork *cf)
+{
+	struct cohort_batch *batch;
+	int i;
+
+	batch = kmalloc(sizeof(*batch), GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
+	if (!batch)
+		return;
+	batch->child = cf->mm;
+	for (i = 0; i < COHORT_NR_OBJECTS; i++) {
+		batch->pool[i].cache = NULL;
+		batch->pool[i].nr = 0;
+		batch->pool[i].want = BATCH_MOST;
+	}
+	/* Not every region has one: begin with few. */
+	batch->pool[COHORT_ANON_VMA].want = 4;
+	batch->pool[COHORT_ANON_VMA_CHAIN].want = 4;
+	cf->oldmm->cohort.batch = batch;
+}
+
+static noinline void *refill(struct mm_struct *mm, struct pool *pool,
+			     struct kmem_cache *cache, gfp_t gfp)
+{
+	int left = mm->map_count - mm->cohort.batch->child->map_count;
+	int want = min(left, pool->want);
+
+	if (want < 2)
+		return NULL;
+	pool->want = min(pool->want * 2, BATCH_MOST);
+	pool->cache = cache;
+	pool->nr = kmem_cache_alloc_bulk(cache, gfp | __GFP_NORETRY | __GFP_NOWARN,
+					 want, pool->object);
+	return pool->nr ? pool->object[--pool->nr] : NULL;
+}
+
+/**
+ * cohort_do_batched() - take an object from the batch of a fork
+ * @mm: the parent, locked for writing
+ * @what: the kind of object
+ * @cache: the cache of this kind
+ * @gfp: as for kmem_cache_alloc()
+ *
+ * Return: the object, or NULL if the caller must allocate it.
+ */
+void *cohort_do_batched(struct mm_struct *mm, enum cohort_object what,
+			struct kmem_cache *cache, gfp_t gfp)
+{
+	struct pool *pool = &mm->cohort.batch->pool[what];
+
+	if (likely(pool->nr))
+		return pool->object[--pool->nr];
+	return refill(mm, pool, cache, gfp);
+}
+
+static noinline void cohort_batch_free(struct cohort_batch *batch)
+{
+	int i;
+
+	for (i = 0; i < COHORT_NR_OBJECTS; i++) {
+		struct pool *pool = &batch->pool[i];
+
+		if (pool->nr)
+			kmem_cache_free_bulk(pool->cache, pool->nr, pool->object);
+	}
+	kfree(batch);
+}
+
+/**
+ * cohort_do_fork_end() - free what a fork has not used
+ * @cf: the fork; both processes are locked for writing
+ */
+void cohort_do_fork_end(struct cohort_fork *cf)
+{
+	struct cohort_batch *batch = cf->oldmm->cohort.batch;
+
+	if (batch) {
+		cf->oldmm->cohort.batch = NULL;
+		cohort_batch_free(batch);
+	}
+}
