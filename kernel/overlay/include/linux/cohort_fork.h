@@ -14,6 +14,9 @@
 #include <linux/cohort_babelfish.h>
 #include <linux/cohort_group.h>
 
+struct cohort_batch;
+struct kmem_cache;
+
 /* What a fork allocates for each region. */
 enum cohort_object {
 	COHORT_VMA,
@@ -34,6 +37,7 @@ enum cohort_object {
  * @mm: the child
  * @oldmm: the parent
  * @prev: the parent's region that is being duplicated
+ * @batch: what it has allocated for regions to come; NULL without memory
  * @whole: a region for which PMD tables may be shared that hold nothing else, or NULL
  * @base: below this address all tables are shared or copied
  */
@@ -46,16 +50,18 @@ struct cohort_fork {
 	struct mm_struct *oldmm;
 	struct vm_area_struct *prev;
 	struct vm_area_struct *whole;
+	struct cohort_batch *batch;
 	unsigned long base;
 };
 
 void cohort_do_exit_mmap(struct mm_struct *mm);
 void cohort_do_fork_failed(struct mm_struct *mm);
+bool cohort_do_fork_shares(struct mm_struct *mm);
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm);
 int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
 void cohort_do_fork_end(struct cohort_fork *cf);
-void *cohort_do_batched(struct mm_struct *mm, enum cohort_object what,
+void *cohort_do_batched(struct cohort_batch *batch, enum cohort_object what,
 			struct kmem_cache *cache, gfp_t gfp);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
@@ -84,11 +90,19 @@ static inline void cohort_fork_failed(struct mm_struct *mm)
 		cohort_do_fork_failed(mm);
 }
 
+/* True if a fork of @mm, which need not be locked, is likely to share. */
+static inline bool cohort_fork_shares(struct mm_struct *mm)
+{
+	return cohort_active() && cohort_do_fork_shares(mm);
+}
+
+/* Other calls for a fork do nothing if @cf is NULL, as for one that does not share. */
 static inline void cohort_fork_begin(struct cohort_fork *cf,
 				     struct mm_struct *mm,
 				     struct mm_struct *oldmm)
 {
-	cf->sharing = false;
+	if (cf)
+		cf->sharing = false;
 	if (!cohort_active())
 		return;
 	cohort_tlb_fork(mm, oldmm);
@@ -97,7 +111,7 @@ static inline void cohort_fork_begin(struct cohort_fork *cf,
 
 static inline bool cohort_forking(struct cohort_fork *cf)
 {
-	return unlikely(cf->sharing);
+	return cf && likely(cf->sharing);
 }
 
 /*
@@ -160,16 +174,23 @@ static inline void cohort_fork_end(struct cohort_fork *cf)
 		cohort_do_fork_end(cf);
 }
 
-/*
- * An object for a copy of a region of @mm, whose mmap_lock is held; or NULL, if the caller
- * is to allocate it: only a fork that shares has some at hand.
- */
-static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
+static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
+{
+	return cohort_forking(cf) ? cf->batch : NULL;
+}
+
+/* The batch of a fork of @mm, whose mmap_lock is held for writing, or NULL. */
+static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
+{
+	return cohort_active() ? mm->cohort.batch : NULL;
+}
+
+/* An object for a copy of a region, or NULL if the caller is to allocate it. */
+static inline void *cohort_batched(struct cohort_batch *batch,
+				   enum cohort_object what,
 				   struct kmem_cache *cache, gfp_t gfp)
 {
-	if (cohort_active() && unlikely(mm->cohort.batch))
-		return cohort_do_batched(mm, what, cache, gfp);
-	return NULL;
+	return unlikely(batch) ? cohort_do_batched(batch, what, cache, gfp) : NULL;
 }
 
 #else /* !CONFIG_COHORT */
@@ -181,7 +202,20 @@ static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
 
 struct cohort_fork { };
 
-static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
+static inline bool cohort_fork_shares(struct mm_struct *mm) { return false; }
+
+static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
+{
+	return NULL;
+}
+
+static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
+{
+	return NULL;
+}
+
+static inline void *cohort_batched(struct cohort_batch *batch,
+				   enum cohort_object what,
 				   struct kmem_cache *cache, gfp_t gfp)
 {
 	return NULL;

@@ -34,10 +34,12 @@ struct pool {
 
 /**
  * struct cohort_batch - what a fork has allocated and not used yet
- * @child: the process that it makes
+ * @parent: the process that forks
+ * @child: the one that it makes
  * @pool: by &enum cohort_object
  */
 struct cohort_batch {
+	struct mm_struct *parent;
 	struct mm_struct *child;
 	struct pool pool[COHORT_NR_OBJECTS];
 };
@@ -51,6 +53,7 @@ void cohort_batch_begin(struct cohort_fork *cf)
 	batch = kmalloc(sizeof(*batch), GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN);
 	if (!batch)
 		return;
+	batch->parent = cf->oldmm;
 	batch->child = cf->mm;
 	for (i = 0; i < COHORT_NR_OBJECTS; i++) {
 		batch->pool[i].cache = NULL;
@@ -60,13 +63,14 @@ void cohort_batch_begin(struct cohort_fork *cf)
 	/* Not every region has one: begin with few. */
 	batch->pool[COHORT_ANON_VMA].want = 4;
 	batch->pool[COHORT_ANON_VMA_CHAIN].want = 4;
+	cf->batch = batch;
 	cf->oldmm->cohort.batch = batch;
 }
 
-static noinline void *refill(struct mm_struct *mm, struct pool *pool,
+static noinline void *refill(struct cohort_batch *batch, struct pool *pool,
 			     struct kmem_cache *cache, gfp_t gfp)
 {
-	int left = mm->map_count - mm->cohort.batch->child->map_count;
+	int left = batch->parent->map_count - batch->child->map_count;
 	int want = min(left, pool->want);
 
 	if (want < 2)
@@ -80,21 +84,21 @@ static noinline void *refill(struct mm_struct *mm, struct pool *pool,
 
 /**
  * cohort_do_batched() - take an object from the batch of a fork
- * @mm: the parent, locked for writing
+ * @batch: the batch; both processes are locked for writing
  * @what: the kind of object
  * @cache: the cache of this kind
  * @gfp: as for kmem_cache_alloc()
  *
  * Return: the object, or NULL if the caller must allocate it.
  */
-void *cohort_do_batched(struct mm_struct *mm, enum cohort_object what,
+void *cohort_do_batched(struct cohort_batch *batch, enum cohort_object what,
 			struct kmem_cache *cache, gfp_t gfp)
 {
-	struct pool *pool = &mm->cohort.batch->pool[what];
+	struct pool *pool = &batch->pool[what];
 
 	if (likely(pool->nr))
 		return pool->object[--pool->nr];
-	return refill(mm, pool, cache, gfp);
+	return refill(batch, pool, cache, gfp);
 }
 
 static noinline void cohort_batch_free(struct cohort_batch *batch)
@@ -116,10 +120,7 @@ static noinline void cohort_batch_free(struct cohort_batch *batch)
  */
 void cohort_do_fork_end(struct cohort_fork *cf)
 {
-	struct cohort_batch *batch = cf->oldmm->cohort.batch;
-
-	if (batch) {
-		cf->oldmm->cohort.batch = NULL;
-		cohort_batch_free(batch);
-	}
+	cf->oldmm->cohort.batch = NULL;
+	if (cf->batch)
+		cohort_batch_free(cf->batch);
 }

@@ -57,8 +57,13 @@ bool cohort_region_shareable(struct vm_area_struct *vma)
 	return cohort_vma_shareable(flags) && !vma_is_dax(vma);
 }
 
-/* True if forks of this process share tables. */
-static bool fork_shares(struct mm_struct *oldmm)
+/**
+ * cohort_do_fork_shares() - find out whether forks of a process share tables
+ * @oldmm: the process; unless it is locked for writing, this may change
+ *
+ * Return: true if they do.
+ */
+bool cohort_do_fork_shares(struct mm_struct *oldmm)
 {
 	switch (READ_ONCE(cohort_mode)) {
 	case COHORT_ALWAYS:
@@ -572,7 +577,7 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 
 /**
  * cohort_do_fork_begin() - decide whether a fork shares tables
- * @cf: filled in if the fork shares
+ * @cf: filled in if the fork shares; NULL if it does not
  * @mm: the child
  * @oldmm: the parent; both are locked for writing
  */
@@ -582,7 +587,7 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 	/* A child of a process that is about to leave: nobody would tell it to. */
 	if (!READ_ONCE(oldmm->cohort.leaving))
 		cohort_set_group(mm, cohort_group(oldmm));
-	if (!fork_shares(oldmm)) {
+	if (!cf || !cohort_do_fork_shares(oldmm)) {
 		if (mm_cohort(oldmm))
 			lock_ahead(oldmm, 0, ULONG_MAX);
 		return;
