@@ -54,6 +54,34 @@ struct cohort_fork {
 	unsigned long base;
 };
 
+#define COHORT_BATCH	28
+
+/**
+ * struct cohort_pool - objects of one kind
+ * @cache: where they come from; NULL before the first
+ * @nr: how many are left in @object
+ * @want: how many to allocate next
+ * @object: the objects
+ */
+struct cohort_pool {
+	struct kmem_cache *cache;
+	unsigned int nr;
+	int want;
+	void *object[COHORT_BATCH];
+};
+
+/**
+ * struct cohort_batch - what a fork has allocated and not used yet
+ * @parent: the process that forks
+ * @child: the one that it makes
+ * @pool: by &enum cohort_object
+ */
+struct cohort_batch {
+	struct mm_struct *parent;
+	struct mm_struct *child;
+	struct cohort_pool pool[COHORT_NR_OBJECTS];
+};
+
 void cohort_do_exit_mmap(struct mm_struct *mm);
 void cohort_do_fork_failed(struct mm_struct *mm);
 bool cohort_do_fork_shares(struct mm_struct *mm);
@@ -61,7 +89,7 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm);
 int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
 void cohort_do_fork_end(struct cohort_fork *cf);
-void *cohort_do_batched(struct cohort_batch *batch, enum cohort_object what,
+void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 			struct kmem_cache *cache, gfp_t gfp);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
@@ -190,7 +218,14 @@ static inline void *cohort_batched(struct cohort_batch *batch,
 				   enum cohort_object what,
 				   struct kmem_cache *cache, gfp_t gfp)
 {
-	return unlikely(batch) ? cohort_do_batched(batch, what, cache, gfp) : NULL;
+	struct cohort_pool *pool;
+
+	if (likely(!batch))
+		return NULL;
+	pool = &batch->pool[what];
+	if (likely(pool->nr))
+		return pool->object[--pool->nr];
+	return cohort_do_batched(batch, pool, cache, gfp);
 }
 
 #else /* !CONFIG_COHORT */

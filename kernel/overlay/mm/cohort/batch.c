@@ -16,34 +16,6 @@
 
 #include "internal.h"
 
-#define BATCH_MOST	16
-
-/**
- * struct pool - objects of one kind
- * @cache: where they come from; NULL before the first
- * @nr: how many are left in @object
- * @want: how many to allocate next
- * @object: the objects
- */
-struct pool {
-	struct kmem_cache *cache;
-	unsigned int nr;
-	int want;
-	void *object[BATCH_MOST];
-};
-
-/**
- * struct cohort_batch - what a fork has allocated and not used yet
- * @parent: the process that forks
- * @child: the one that it makes
- * @pool: by &enum cohort_object
- */
-struct cohort_batch {
-	struct mm_struct *parent;
-	struct mm_struct *child;
-	struct pool pool[COHORT_NR_OBJECTS];
-};
-
 /* Begin a fork that shares. Without memory it allocates as any other. */
 void cohort_batch_begin(struct cohort_fork *cf)
 {
@@ -58,7 +30,7 @@ void cohort_batch_begin(struct cohort_fork *cf)
 	for (i = 0; i < COHORT_NR_OBJECTS; i++) {
 		batch->pool[i].cache = NULL;
 		batch->pool[i].nr = 0;
-		batch->pool[i].want = BATCH_MOST;
+		batch->pool[i].want = COHORT_BATCH;
 	}
 	/* Not every region has one: begin with few. */
 	batch->pool[COHORT_ANON_VMA].want = 4;
@@ -67,38 +39,28 @@ void cohort_batch_begin(struct cohort_fork *cf)
 	cf->oldmm->cohort.batch = batch;
 }
 
-static noinline void *refill(struct cohort_batch *batch, struct pool *pool,
-			     struct kmem_cache *cache, gfp_t gfp)
+/**
+ * cohort_do_batched() - begin a new batch
+ * @batch: the batches of a fork; both processes are locked for writing
+ * @pool: that of @batch which is empty
+ * @cache: the cache of this kind of object
+ * @gfp: as for kmem_cache_alloc()
+ *
+ * Return: an object, or NULL if the caller must allocate it.
+ */
+void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
+			struct kmem_cache *cache, gfp_t gfp)
 {
 	int left = batch->parent->map_count - batch->child->map_count;
 	int want = min(left, pool->want);
 
 	if (want < 2)
 		return NULL;
-	pool->want = min(pool->want * 2, BATCH_MOST);
+	pool->want = min(pool->want * 2, COHORT_BATCH);
 	pool->cache = cache;
 	pool->nr = kmem_cache_alloc_bulk(cache, gfp | __GFP_NORETRY | __GFP_NOWARN,
 					 want, pool->object);
 	return pool->nr ? pool->object[--pool->nr] : NULL;
-}
-
-/**
- * cohort_do_batched() - take an object from the batch of a fork
- * @batch: the batch; both processes are locked for writing
- * @what: the kind of object
- * @cache: the cache of this kind
- * @gfp: as for kmem_cache_alloc()
- *
- * Return: the object, or NULL if the caller must allocate it.
- */
-void *cohort_do_batched(struct cohort_batch *batch, enum cohort_object what,
-			struct kmem_cache *cache, gfp_t gfp)
-{
-	struct pool *pool = &batch->pool[what];
-
-	if (likely(pool->nr))
-		return pool->object[--pool->nr];
-	return refill(batch, pool, cache, gfp);
 }
 
 static noinline void cohort_batch_free(struct cohort_batch *batch)
@@ -106,7 +68,7 @@ static noinline void cohort_batch_free(struct cohort_batch *batch)
 	int i;
 
 	for (i = 0; i < COHORT_NR_OBJECTS; i++) {
-		struct pool *pool = &batch->pool[i];
+		struct cohort_pool *pool = &batch->pool[i];
 
 		if (pool->nr)
 			kmem_cache_free_bulk(pool->cache, pool->nr, pool->object);
