@@ -207,10 +207,13 @@ static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
 	return cohort_forking(cf) ? cf->batch : NULL;
 }
 
-/* The batch of a fork of @mm, whose mmap_lock is held for writing, or NULL. */
+/*
+ * The batch of a fork of @mm, whose mmap_lock is held for writing, or NULL. NULL for @mm
+ * is for callers that are no fork.
+ */
 static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
 {
-	return cohort_active() ? mm->cohort.batch : NULL;
+	return mm && cohort_active() ? mm->cohort.batch : NULL;
 }
 
 /* An object for a copy of a region, or NULL if the caller is to allocate it. */
