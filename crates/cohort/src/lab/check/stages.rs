@@ -311,18 +311,6 @@ const LONG: &[Stage] = &[
         "arm64: flushes",
         &["cohort", "lab", "audit", "--arch", "arm64"],
     ),
-    audit(
-        "arm64: flushes, one left out",
-        &[
-            "cohort",
-            "lab",
-            "audit",
-            "--arch",
-            "arm64",
-            "--without",
-            "__flush_tlb_range_nosync",
-        ],
-    ),
     Stage {
         name: "armv7: set-up",
         counts: Counts::Status,
@@ -353,20 +341,7 @@ const LONG: &[Stage] = &[
             "flush_tlb_range",
         ],
     ),
-    // Shared TLB entries: no flush at the end of a member with a table of its own, no new domains
-    // and no flush at a switch, no flush beside who lies among the group's code.
-    audit(
-        "armv7: flushes, none at a member's end",
-        &[
-            "cohort",
-            "lab",
-            "audit",
-            "--arch",
-            "armv7",
-            "--without",
-            "__cohort_tlb_own",
-        ],
-    ),
+    // Shared TLB entries: neither new domains nor a flush where a processor turns to another process.
     audit(
         "armv7: flushes, domains stay open",
         &[
@@ -377,18 +352,6 @@ const LONG: &[Stage] = &[
             "armv7",
             "--without",
             "__cohort_tlb_switch",
-        ],
-    ),
-    audit(
-        "armv7: flushes, nobody stands apart",
-        &[
-            "cohort",
-            "lab",
-            "audit",
-            "--arch",
-            "armv7",
-            "--without",
-            "cohort_tlb_do_claim",
         ],
     ),
     Stage {
