@@ -339,6 +339,8 @@ const LONG: &[Stage] = &[
             "armv7",
             "--without",
             "flush_tlb_range",
+            "--",
+            "fork-cost --zygote --sizes 1m --rounds 3 --child-writes 8",
         ],
     ),
     // Shared TLB entries: neither new domains nor a flush where a processor turns to another process.
@@ -352,6 +354,8 @@ const LONG: &[Stage] = &[
             "armv7",
             "--without",
             "__cohort_tlb_switch",
+            "--",
+            "tlb_group -q -m always",
         ],
     ),
     Stage {
