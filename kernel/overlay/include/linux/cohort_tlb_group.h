@@ -19,6 +19,8 @@ void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
 vm_flags_t cohort_tlb_do_vm_flags(struct mm_struct *mm, struct file *file,
 				  unsigned long addr, unsigned long len,
 				  unsigned long flags, vm_flags_t vm_flags);
+vm_flags_t cohort_tlb_do_protect(struct vm_area_struct *vma, unsigned long start,
+				 unsigned long end, vm_flags_t flags);
 int cohort_tlb_enable(void);
 void cohort_tlb_lead(struct mm_struct *mm);
 int cohort_tlb_leave(struct mm_struct *mm);
@@ -52,6 +54,15 @@ static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 	if (!cohort_tlb_held(mm) || (mm->context.tlb_flags & TLB_LEADER))
 		return 0;
 	return cohort_tlb_do_diverge(mm, start, end);
+}
+
+/* The flags of a part of a region whose protection is about to change. */
+static inline vm_flags_t cohort_tlb_protect(struct vm_area_struct *vma,
+					    unsigned long start,
+					    unsigned long end, vm_flags_t flags)
+{
+	return cohort_tlb_held(vma->vm_mm) ?
+	       cohort_tlb_do_protect(vma, start, end, flags) : flags;
 }
 
 /*
@@ -124,6 +135,13 @@ static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 				     unsigned long end)
 {
 	return 0;
+}
+
+static inline vm_flags_t cohort_tlb_protect(struct vm_area_struct *vma,
+					    unsigned long start,
+					    unsigned long end, vm_flags_t flags)
+{
+	return flags;
 }
 
 static inline int cohort_tlb_gup(struct vm_area_struct *vma,

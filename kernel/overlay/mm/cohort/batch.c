@@ -56,11 +56,17 @@ void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 
 	if (want < 2)
 		return NULL;
-	pool->want = min(pool->want * 2, COHORT_BATCH);
 	pool->cache = cache;
 	pool->nr = kmem_cache_alloc_bulk(cache, gfp | __GFP_NORETRY | __GFP_NOWARN,
 					 want, pool->object);
-	return pool->nr ? pool->object[--pool->nr] : NULL;
+	if (!pool->nr) {
+		/* Memory is short: do not reclaim for a batch at each object. */
+		if (gfpflags_allow_blocking(gfp))
+			pool->want = 0;
+		return NULL;
+	}
+	pool->want = min(pool->want * 2, COHORT_BATCH);
+	return pool->object[--pool->nr];
 }
 
 static noinline void cohort_batch_free(struct cohort_batch *batch)

@@ -294,9 +294,11 @@ static bool in_ranges(struct mm_struct *mm)
 	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
 
-	for_each_vma(vmi, vma)
+	for_each_vma(vmi, vma) {
 		if (meets(vma->vm_start, vma->vm_end - vma->vm_start))
 			return true;
+		cond_resched();
+	}
 	return false;
 }
 
@@ -316,8 +318,13 @@ void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
 		return;
 	if (meets(start, end - start))
 		set_flags(mm, TLB_APART, 0);
-	else if (mm->context.tlb_group != number && !in_ranges(mm))
-		WRITE_ONCE(mm->context.tlb_group, number);
+	else if (mm->context.tlb_group != number &&
+		 !(READ_ONCE(mm->context.tlb_flags) & TLB_APART)) {
+		if (in_ranges(mm))
+			set_flags(mm, TLB_APART, 0);
+		else
+			WRITE_ONCE(mm->context.tlb_group, number);
+	}
 }
 
 /* An entry, valid in hardware or not, that may be for all. */
@@ -509,6 +516,28 @@ int cohort_tlb_do_diverge(struct mm_struct *mm, unsigned long start,
 		if (cohort_tlb_region(vma->vm_flags))
 			return cohort_tlb_leave(mm);
 	return 0;
+}
+
+/**
+ * cohort_tlb_do_protect() - let code of the group that gets another protection be none
+ * @vma: a region of the leader, which has no children yet; or of nobody's interest
+ * @start: first address
+ * @end: first address behind the range
+ * @flags: what the range's flags are to be
+ *
+ * Its pages, which are the file's, come back at the next fault, for the process alone. It
+ * is never the group's again: what was written to it would be there for all (G1).
+ *
+ * Return: @flags, without VM_TLB_GROUP.
+ */
+vm_flags_t cohort_tlb_do_protect(struct vm_area_struct *vma, unsigned long start,
+				 unsigned long end, vm_flags_t flags)
+{
+	if (cohort_tlb_region(vma->vm_flags) && !cohort_tlb_region(flags)) {
+		zap_page_range_single(vma, start, end - start, NULL);
+		flags &= ~VM_TLB_GROUP;
+	}
+	return flags;
 }
 
 /*

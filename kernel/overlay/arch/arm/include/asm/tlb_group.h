@@ -47,11 +47,14 @@ static inline bool cohort_tlb_member(struct mm_struct *mm)
 	       (READ_ONCE(mm->context.tlb_flags) & TLB_MEMBER);
 }
 
-/* True if it may use global entries: also on its way out of the group. */
+/*
+ * True if it may use global entries: also on its way out of the group, until all its
+ * threads have closed the domains.
+ */
 static inline bool cohort_tlb_held(struct mm_struct *mm)
 {
 	return cohort_tlb_active() &&
-	       (READ_ONCE(mm->context.tlb_flags) & TLB_OPEN);
+	       (READ_ONCE(mm->context.tlb_flags) & (TLB_OPEN | TLB_COUNTED));
 }
 
 /* True if its end may free what processors hold for all. */

@@ -12,7 +12,7 @@
 #define OUTSIDER	"--outsider"
 
 #define CODE_PAGES	8
-/* behind it: pages that are no code, and data */
+/* behind it: pages that are no code any more, and data; the first has been code */
 #define HOLE_PAGES	2
 #define DATA_PAGES	1
 #define FILE_PAGES	(CODE_PAGES + HOLE_PAGES + DATA_PAGES)
@@ -60,7 +60,7 @@ static int map_code(unsigned int tag)
 	free(page);
 	code = mmap(CODE_AT, FILE_PAGES * page_size, PROT_READ | PROT_EXEC,
 		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
-	if (code != CODE_AT ||
+	if (code != CODE_AT || !page_is(code + CODE_PAGES * page_size, tag + CODE_PAGES) ||
 	    mprotect(code + CODE_PAGES * page_size, HOLE_PAGES * page_size, PROT_NONE))
 		return -1;
 	data = code + (CODE_PAGES + HOLE_PAGES) * page_size;
@@ -221,6 +221,35 @@ static void test_grow(long arg)
 	sees(ask(2, reads, CODE_PAGES, 0) == SIGSEGV, "its sibling sees it too");
 	sees_code(1, -1);
 	sees_code(2, -1);
+}
+
+static long fill(long page, long tag)
+{
+	char *at = code + page * page_size;
+
+	if (mprotect(at, page_size, PROT_READ | PROT_WRITE))
+		return -errno;
+	page_fill(at, tag);
+	return 0;
+}
+
+/* What the leader's loader made data is each member's own. */
+static void test_relocated(long arg)
+{
+	long err;
+
+	start(2);
+	err = ask(1, fill, CODE_PAGES, OWN_TAG);
+	must(!err, "mprotect: %s", strerror(-err));
+	must(member(1) && member(2), "who writes to data leaves");
+	err = ask(2, fill, CODE_PAGES, OWN_TAG + 1);
+	must(!err, "mprotect: %s", strerror(-err));
+	for (int i = 0; i < 20; i++) {
+		sees(ask(1, read_code, CODE_PAGES, OWN_TAG - CODE_PAGES),
+		     "process 1 does not see what it wrote");
+		sees(ask(2, read_code, CODE_PAGES, OWN_TAG + 1 - CODE_PAGES),
+		     "process 2 does not see what it wrote");
+	}
 }
 
 static long not_for_children(long unused, long unused2)
@@ -405,6 +434,8 @@ static const struct test_case cases[] = {
 	{ "Who makes code inaccessible leaves", test_differ, NO_ACCESS,
 	  .guards = INVARIANT(1) },
 	{ "Who moves code leaves", test_differ, MOVE, .guards = INVARIANT(1) },
+	{ "What is code no more is each process's own", test_relocated,
+	  .guards = INVARIANT(1) },
 	{ "Whose code grows leaves", test_grow, .guards = INVARIANT(1) },
 	{ "Whose code a debugger changes leaves", test_differ, POKE, .guards = INVARIANT(1) },
 	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
