@@ -101,6 +101,7 @@ void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 
 void __cohort_tlb_init(struct mm_struct *mm)
 {
+	/* Pairs with new_number(). */
 	mm->context.tlb_group = smp_load_acquire(&group.number);
 }
 
@@ -312,6 +313,7 @@ static bool in_ranges(struct mm_struct *mm)
 void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
 			 unsigned long end)
 {
+	/* Pairs with new_number(). */
 	unsigned int number = smp_load_acquire(&group.number);
 
 	if (cohort_tlb_held(mm) || !tlb_window)
