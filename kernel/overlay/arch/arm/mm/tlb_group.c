@@ -318,10 +318,10 @@ void cohort_tlb_do_claim(struct mm_struct *mm, unsigned long start,
 
 	if (cohort_tlb_held(mm) || !tlb_window)
 		return;
-	if (meets(start, end - start))
+	if (meets(start, end - start)) {
 		set_flags(mm, TLB_APART, 0);
-	else if (mm->context.tlb_group != number &&
-		 !(READ_ONCE(mm->context.tlb_flags) & TLB_APART)) {
+	} else if (mm->context.tlb_group != number &&
+		   !(READ_ONCE(mm->context.tlb_flags) & TLB_APART)) {
 		if (in_ranges(mm))
 			set_flags(mm, TLB_APART, 0);
 		else

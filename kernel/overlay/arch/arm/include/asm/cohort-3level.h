@@ -27,23 +27,4 @@ static inline void arch_cohort_set_pmd(pmd_t *pmdp, pmd_t pmd)
 
 #define arch_cohort_set_pmd arch_cohort_set_pmd
 
-/* As above, with the barrier. */
-static inline void arch_cohort_enter_pmd(pmd_t *pmdp, pmd_t pmd)
-{
-	arch_cohort_set_pmd(pmdp, pmd);
-	flush_pmd_entry(pmdp);
-}
-
-#define arch_cohort_enter_pmd arch_cohort_enter_pmd
-
-static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
-{
-	arch_cohort_set_pmd(pmdp, __pmd(pmd_val(*pmdp) | PMD_COHORT));
-}
-
-static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
-{
-	arch_cohort_set_pmd(pmdp, __pmd(pmd_val(*pmdp) & ~PMD_COHORT));
-}
-
 #endif /* __ASM_ARM_COHORT_3LEVEL_H */

@@ -22,6 +22,25 @@
 #include <asm/cohort-2level.h>
 #endif
 
+/* As arch_cohort_set_pmd(), with the barrier. */
+static inline void arch_cohort_enter_pmd(pmd_t *pmdp, pmd_t pmd)
+{
+	arch_cohort_set_pmd(pmdp, pmd);
+	flush_pmd_entry(pmdp);
+}
+
+#define arch_cohort_enter_pmd arch_cohort_enter_pmd
+
+static inline void arch_pmd_set_cohort(pmd_t *pmdp, bool wrprotect)
+{
+	arch_cohort_set_pmd(pmdp, __pmd(pmd_val(*pmdp) | PMD_COHORT));
+}
+
+static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
+{
+	arch_cohort_set_pmd(pmdp, __pmd(pmd_val(*pmdp) & ~PMD_COHORT));
+}
+
 /* True if this entry allows writing: always. */
 static inline bool arch_pmd_cohort_write(pmd_t pmd)
 {
