@@ -84,11 +84,18 @@ sleep 2
 for cache in cohort_table cohort_run cohort_upper; do
 	put 1 /sys/kernel/slab/$cache/shrink
 done
-while read -r name active rest; do
-	case $name in
-	cohort_table | cohort_run | cohort_upper) echo "metric $name $active objects" ;;
-	esac
-done </proc/slabinfo
+# What the processes that are left share is in use, not lost. A table is counted once for each of
+# them, so that the difference is a lower limit of what nobody has: below nothing means nothing.
+held=$(cat /proc/[0-9]*/cohort 2>/dev/null | awk '
+	/^SharedTables:/ { tables += $2 }
+	/^SharedPmdTables:/ { upper += $2 }
+	END { print tables + 0, upper + 0 }')
+awk -v tables="${held% *}" -v upper="${held#* }" '
+	function lost(objects, used) { return objects > used ? objects - used : 0 }
+	$1 == "cohort_table" || $1 == "cohort_run" { print "metric", $1, lost($2, tables), "objects" }
+	$1 == "cohort_upper" { print "metric", $1, lost($2, upper), "objects" }
+	/^cohort_(table|run|upper) / { print "metric " $1 ".objects", $2, "objects" }
+	END { print "metric SharedTables", tables, "tables" }' /proc/slabinfo
 awk '/^cohort_ptp_(shared|joined|left)|^cohort_ptp_unshared_fault / {
 	print "metric", $1, $2, "events" }' /proc/vmstat
 echo "metric processes $(ls -d /proc/[0-9]* | wc -l) processes"
