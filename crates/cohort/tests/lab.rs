@@ -170,7 +170,7 @@ fn a_disk_too_small_for_the_lab_is_refused_before_a_package_is_installed() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let text = text(&output);
     assert!(
-        text.contains("needs 15 GB of disk") && text.contains("has 0 GB free"),
+        text.contains("needs 10 GB of disk") && text.contains("has 0 GB free"),
         "{text}"
     );
     assert!(!checkout.path("ran").exists());

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Disk space that the trees, three builds, the root file systems and the cache take together.
-const NEEDED: u64 = 15_000_000_000;
+const NEEDED: u64 = 10_000_000_000;
 
 /// The packages, each with its reason.
 const PACKAGES: &[(&str, &str)] = &[
