@@ -31,6 +31,7 @@ enum cohort_object {
 /**
  * struct cohort_fork - the state of a fork that duplicates the parent's regions
  * @sharing: this fork shares tables; the other fields are valid only then
+ * @alone: nobody else can lock a region of the parent
  * @shareable: the tables of @prev may be shared
  * @refused: a region in the table at @base may not be shared
  * @cow: a region in the table at @base is private memory
@@ -40,9 +41,11 @@ enum cohort_object {
  * @batch: what it has allocated for regions to come; NULL without memory
  * @whole: a region for which PMD tables may be shared that hold nothing else, or NULL
  * @base: below this address all tables are shared or copied
+ * @unpaid: pages of regions that it has duplicated and not committed yet
  */
 struct cohort_fork {
 	bool sharing;
+	bool alone;
 	bool shareable;
 	bool refused;
 	bool cow;
@@ -52,9 +55,16 @@ struct cohort_fork {
 	struct vm_area_struct *whole;
 	struct cohort_batch *batch;
 	unsigned long base;
+	unsigned long unpaid;
 };
 
 #define COHORT_BATCH	28
+
+/*
+ * What a fork may leave unpaid, in pages: small enough that overcommit_memory=0, which
+ * refuses a region that is larger than RAM and swap, refuses no sum of smaller ones.
+ */
+#define COHORT_UNPAID	1024
 
 /**
  * struct cohort_pool - objects of one kind
@@ -88,6 +98,7 @@ bool cohort_do_fork_shares(struct mm_struct *mm);
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm);
 int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma);
+int cohort_do_fork_pay(struct cohort_fork *cf);
 void cohort_do_fork_end(struct cohort_fork *cf);
 void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 			struct kmem_cache *cache, gfp_t gfp);
@@ -156,6 +167,21 @@ static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
 	return vma ?: mas_find(&vmi->mas, ULONG_MAX);
 }
 
+/*
+ * Mark a region of the parent as vma_start_write() would, if nobody else can lock it: then
+ * there is no reader to wait for.
+ */
+static inline bool cohort_fork_locked(struct cohort_fork *cf,
+				      struct vm_area_struct *vma)
+{
+	if (!cohort_forking(cf) || !cf->alone)
+		return false;
+#ifdef CONFIG_PER_VMA_LOCK
+	WRITE_ONCE(vma->vm_lock_seq, cf->oldmm->mm_lock_seq.sequence);
+#endif
+	return true;
+}
+
 /* Call for each region of the parent before it is duplicated, then for NULL. */
 static inline int cohort_fork_next(struct cohort_fork *cf,
 				   struct vm_area_struct *vma)
@@ -182,6 +208,33 @@ static inline bool cohort_fork_dup(struct cohort_fork *cf,
 	vma->vm_lock_seq = vma->vm_mm->mm_lock_seq.sequence;
 #endif
 	return true;
+}
+
+/*
+ * True if a region's @pages are committed later, small regions together. If what is owed
+ * cannot be paid now, the end of the fork tries again, and regions until then pay at once.
+ */
+static inline bool cohort_fork_owes(struct cohort_fork *cf, unsigned long pages)
+{
+	if (!cohort_forking(cf) || pages > COHORT_UNPAID)
+		return false;
+	if (cf->unpaid + pages > COHORT_UNPAID && cohort_do_fork_pay(cf))
+		return false;
+	cf->unpaid += pages;
+	return true;
+}
+
+/* Call when all regions are duplicated. Return: 0, or -ENOMEM if they commit too much. */
+static inline int cohort_fork_paid(struct cohort_fork *cf)
+{
+	return cohort_forking(cf) ? cohort_do_fork_pay(cf) : 0;
+}
+
+/* False if anon_vma_fork() has nothing to do for the parent's region, and need not run. */
+static inline bool cohort_fork_anon(struct cohort_fork *cf,
+				    struct vm_area_struct *vma)
+{
+	return !cohort_forking(cf) || vma->anon_vma;
 }
 
 /* Put the child's region in the parent's place at the iterator, if sharing. */
@@ -278,6 +331,25 @@ static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
 							struct vma_iterator *vmi)
 {
 	return mas_find(&vmi->mas, ULONG_MAX);
+}
+
+static inline bool cohort_fork_locked(struct cohort_fork *cf,
+				      struct vm_area_struct *vma)
+{
+	return false;
+}
+
+static inline bool cohort_fork_owes(struct cohort_fork *cf, unsigned long pages)
+{
+	return false;
+}
+
+static inline int cohort_fork_paid(struct cohort_fork *cf) { return 0; }
+
+static inline bool cohort_fork_anon(struct cohort_fork *cf,
+				    struct vm_area_struct *vma)
+{
+	return true;
 }
 
 static inline bool cohort_fork_copies(struct cohort_fork *cf) { return false; }

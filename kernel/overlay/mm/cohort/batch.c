@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared page tables: what fork allocates per region, in batches.
+ * Shared page tables: what fork allocates and commits per region, in batches.
  *
  * A fork that shares tables still makes a region for each of its parent's, with a lock, an
  * anon_vma and links of it. With no entries to copy, calls of the allocator are a fifth of
@@ -12,6 +12,8 @@
  * what remains to be duplicated, does not insist on its memory, and without a batch the
  * object itself is asked for as before (invariants 8 and 14).
  */
+#include <linux/mman.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -83,11 +85,31 @@ static noinline void cohort_batch_free(struct cohort_batch *batch)
 }
 
 /**
+ * cohort_do_fork_pay() - commit what a fork owes for the child's regions
+ * @cf: the fork; both processes are locked for writing
+ *
+ * Paying later or for several regions at once does not change what may be committed: with
+ * overcommit_memory=2 the sum counts, and no sum is as large as what 0 refuses.
+ *
+ * Return: 0, or -ENOMEM and it is owed as before.
+ */
+int cohort_do_fork_pay(struct cohort_fork *cf)
+{
+	if (cf->unpaid && security_vm_enough_memory_mm(cf->oldmm, cf->unpaid))
+		return -ENOMEM;
+	cf->unpaid = 0;
+	return 0;
+}
+
+/**
  * cohort_do_fork_end() - free what a fork has not used
  * @cf: the fork; both processes are locked for writing
  */
 void cohort_do_fork_end(struct cohort_fork *cf)
 {
+	/* The fork has failed: what frees the child's regions takes this off. */
+	if (cf->unpaid)
+		vm_acct_memory(cf->unpaid);
 	cf->oldmm->cohort.batch = NULL;
 	if (cf->batch)
 		cohort_batch_free(cf->batch);

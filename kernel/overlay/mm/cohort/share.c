@@ -538,7 +538,7 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
  * Share or copy the tables below @limit, all of whose regions are in the child.
  * Several regions may lie in the first table; the others hold the last region only.
  */
-static noinline int finish_tables(struct cohort_fork *cf, unsigned long limit)
+static int finish_tables(struct cohort_fork *cf, unsigned long limit)
 {
 	unsigned long edge = cf->base + PMD_SIZE;
 	unsigned long end = min(limit, ALIGN(cf->prev->vm_end, PMD_SIZE));
@@ -575,6 +575,19 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 		vma_start_write(vma);
 }
 
+/*
+ * True if no region of a process that forks is locked, or can be until the fork ends. Who
+ * locks regions without the mmap_lock is a thread of the process, which @mm_users counts,
+ * or userfaultfd's owner elsewhere, whose context holds a reference to @mm_count: in this
+ * order, as the owner also uses the process for as long as it holds the lock. (BPF's
+ * iterator only reads what fork does not change.)
+ */
+static bool fork_is_alone(struct mm_struct *mm)
+{
+	return current->mm == mm && atomic_read_acquire(&mm->mm_count) == 1 &&
+	       atomic_read_acquire(&mm->mm_users) == 1;
+}
+
 /**
  * cohort_do_fork_begin() - decide whether a fork shares tables
  * @cf: filled in if the fork shares; NULL if it does not
@@ -596,10 +609,53 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 	cf->sharing = true;
 	cf->mm = mm;
 	cf->oldmm = oldmm;
+	cf->alone = fork_is_alone(oldmm);
 	cohort_batch_begin(cf);
 	if (!oldmm->cohort.id)
 		oldmm->cohort.id = cohort_new_id();
 	mm->cohort.id = oldmm->cohort.id;
+}
+
+/* The next region is one that is never shared, or the vDSO. */
+static noinline int fork_other_region(struct cohort_fork *cf,
+				      struct vm_area_struct *vma)
+{
+	cf->shareable = cohort_region_shareable(vma);
+	cf->refused |= !cf->shareable;
+	if (!cf->shareable)
+		lock_ahead(cf->oldmm, vma->vm_end,
+			   ALIGN(vma->vm_end, PMD_SIZE));
+	return 0;
+}
+
+/* Called for each region, and mostly for nothing more than this: without other calls. */
+static inline int fork_region(struct cohort_fork *cf, struct vm_area_struct *vma)
+{
+	if (!vma)
+		return 0;
+	cf->prev = vma;
+	cf->cow |= is_cow_mapping(vma->vm_flags);
+	cf->shareable = true;
+	if (unlikely(!cohort_vma_shareable(vma->vm_flags) || vma_is_dax(vma)))
+		return fork_other_region(cf, vma);
+	return 0;
+}
+
+/* As cohort_do_fork_next(), if tables below @limit are complete. */
+static noinline int fork_next_table(struct cohort_fork *cf,
+				    struct vm_area_struct *vma,
+				    unsigned long limit)
+{
+	int err;
+
+	if (!cf->prev) {
+		cf->base = limit;
+	} else {
+		err = finish_tables(cf, limit);
+		if (err)
+			return err;
+	}
+	return fork_region(cf, vma);
 }
 
 /**
@@ -617,25 +673,10 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 int cohort_do_fork_next(struct cohort_fork *cf, struct vm_area_struct *vma)
 {
 	unsigned long limit = (vma ? vma->vm_start : ULONG_MAX) & PMD_MASK;
-	int err;
 
-	if (!cf->prev) {
-		cf->base = limit;
-	} else if (cf->base < limit) {
-		err = finish_tables(cf, limit);
-		if (err)
-			return err;
-	}
-	if (!vma)
-		return 0;
-	cf->prev = vma;
-	cf->shareable = cohort_region_shareable(vma);
-	cf->refused |= !cf->shareable;
-	if (!cf->shareable)
-		lock_ahead(cf->oldmm, vma->vm_end,
-			   ALIGN(vma->vm_end, PMD_SIZE));
-	cf->cow |= is_cow_mapping(vma->vm_flags);
-	return 0;
+	if (unlikely(cf->base < limit))
+		return fork_next_table(cf, vma, limit);
+	return fork_region(cf, vma);
 }
 
 /**

@@ -206,6 +206,175 @@ static void test_left(long failing)
 	must(remove_group(), "the group stays");
 }
 
+/* --- what a fork commits ------------------------------------------------------- */
+
+static long committed_kb(void)
+{
+	char text[8192], *line;
+
+	must(read_text("/proc/meminfo", text, sizeof(text)) > 0, "no meminfo");
+	line = strstr(text, "Committed_AS:");
+	must(line, "no Committed_AS in meminfo");
+	return strtol(line + strlen("Committed_AS:"), NULL, 10);
+}
+
+/* what the regions of a process count for */
+static long regions_kb(pid_t pid)
+{
+	char path[32], line[512];
+	long size = 0, kb = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
+	f = fopen(path, "r");
+	must(f, "no %s", path);
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "Size: %ld", &size);
+		if (!strncmp(line, "VmFlags:", 8) && strstr(line, " ac"))
+			kb += size;
+	}
+	fclose(f);
+	return kb;
+}
+
+/* others that run in the guest begin and end now and then */
+static void commits(long kb, const char *when)
+{
+	long now;
+
+	for (int i = 0; i < 100; i++) {
+		now = committed_kb();
+		if (now == kb)
+			return;
+		usleep(50000);
+	}
+	fail("%s, %ld kB are committed and not %ld", when, now, kb);
+}
+
+/* small regions, which are committed together, and some that are not small */
+static void make_sizes(void)
+{
+	static const int pages[] = { 1, 3, 900, 2, 1023, 17, 1024, 1025, 5, 3000, 1, 1024 };
+	int n = 40 * ARRAY_SIZE(pages);
+	char *at = arena(40 * 8031 * page_size / table_size + 2);
+
+	for (int i = 0; i < n; i++) {
+		size_t size = pages[i % ARRAY_SIZE(pages)] * page_size;
+		int prot = PROT_READ | PROT_WRITE | (i & 1 ? PROT_EXEC : 0);
+
+		map_at(at, size, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		no_huge_pages(at, size);
+		*at = 1;
+		at += size;
+	}
+}
+
+static void test_commit(long failing)
+{
+	long before, own;
+	int status, ready[2];
+	pid_t pid;
+	char c;
+
+	if (failing)
+		need_injection();
+	become_zygote();
+	make_sizes();
+	before = committed_kb();
+	commits(before, "Before the fork");
+	if (failing) {
+		many_forks(quick ? 150 : 400, true);
+		commits(before, "After forks that failed");
+		return;
+	}
+	must_call(pipe(ready));
+	pid = fork();
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		close(ready[1]);
+		/* ends with the parent's end of the pipe */
+		_exit(read(ready[0], &c, 1));
+	}
+	own = regions_kb(pid);
+	must(own > 40 * 8000 * (page_size >> 10), "only %ld kB are the child's", own);
+	commits(before + own, "With the child");
+	close(ready[1]);
+	must(waitpid(pid, &status, 0) == pid && !status, "the child ended with %x", status);
+	commits(before, "After the child");
+}
+
+#define SYSCTL	"/proc/sys/vm/"
+
+/* as they were, to be restored; writing one of overcommit's two limits clears the other */
+static struct {
+	const char *path;
+	char value[24];
+} sysctls[] = {
+	{ SYSCTL "overcommit_memory" }, { SYSCTL "overcommit_kbytes" },
+	{ SYSCTL "overcommit_ratio" }, { SYSCTL "admin_reserve_kbytes" },
+	{ SYSCTL "user_reserve_kbytes" },
+};
+
+static void save_sysctls(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sysctls); i++)
+		read_text(sysctls[i].path, sysctls[i].value, sizeof(sysctls[i].value));
+}
+
+static void restore_sysctls(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sysctls); i++)
+		if (sysctls[i].value[0] && strcmp(sysctls[i].value, "0\n"))
+			write_text(sysctls[i].path, sysctls[i].value);
+	write_text(sysctls[0].path, sysctls[0].value);
+}
+
+static void sysctl_put(const char *path, const char *value)
+{
+	int ret = write_text(path, value);
+
+	if (ret == -EACCES || ret == -EPERM || ret == -EROFS)
+		skip("only root may limit what is committed");
+	must(!ret, "%s to %s: %s", value, path, strerror(-ret));
+}
+
+/* In the middle of a child's regions, and at the last: no more may be committed. */
+static void test_limit(long arg)
+{
+	long before, own, limit;
+	int status, failed = 0;
+	char text[24];
+	pid_t pid;
+
+	become_zygote();
+	make_sizes();
+	before = committed_kb();
+	own = regions_kb(getpid());
+	sysctl_put(SYSCTL "admin_reserve_kbytes", "0");
+	sysctl_put(SYSCTL "user_reserve_kbytes", "0");
+	for (int i = 0; i < 4; i++) {
+		limit = before + own * i / 4 + (i == 3 ? own / 2 : 0);
+		snprintf(text, sizeof(text), "%ld", limit);
+		sysctl_put(SYSCTL "overcommit_kbytes", text);
+		sysctl_put(SYSCTL "overcommit_memory", "2");
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		status = errno;
+		sysctl_put(SYSCTL "overcommit_memory", "0");
+		if (pid < 0)
+			failed++;
+		else
+			must(waitpid(pid, &status, 0) == pid && !status,
+			     "the child ended with %x", status);
+		must(pid < 0 ? i < 3 && status == ENOMEM : i == 3,
+		     "with %ld of %ld kB left, fork %s", limit - before, own,
+		     pid < 0 ? strerror(status) : "worked");
+		commits(before, "After a fork at the limit");
+	}
+	must(failed == 3, "%d forks failed", failed);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {
@@ -223,11 +392,18 @@ int main(int argc, char **argv)
 		  .guards = LIMIT },
 		{ "Forks that fail leave nothing behind that they have allocated", test_left, 1,
 		  .guards = INVARIANT(8) | LIMIT },
+		{ "A child's regions are committed, until it ends", test_commit, 0,
+		  .guards = STOCK },
+		{ "Forks that fail commit nothing", test_commit, 1, .guards = STOCK },
+		{ "A fork fails where no more may be committed, and only there", test_limit, 0,
+		  .guards = STOCK },
 	};
 	int ret;
 
 	save_injection();
+	save_sysctls();
 	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
 	restore_injection();
+	restore_sysctls();
 	return ret;
 }
