@@ -229,7 +229,8 @@ static long regions_kb(pid_t pid)
 	f = fopen(path, "r");
 	must(f, "no %s", path);
 	while (fgets(line, sizeof(line), f)) {
-		sscanf(line, "Size: %ld", &size);
+		if (!strncmp(line, "Size:", 5))
+			size = strtol(line + 5, NULL, 10);
 		if (!strncmp(line, "VmFlags:", 8) && strstr(line, " ac"))
 			kb += size;
 	}
