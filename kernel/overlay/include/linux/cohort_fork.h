@@ -31,7 +31,7 @@ enum cohort_object {
 /**
  * struct cohort_fork - the state of a fork that duplicates the parent's regions
  * @sharing: this fork shares tables; the other fields are valid only then
- * @alone: nobody else can lock a region of the parent
+ * @alone: nobody else needs the lock of a region that no userfaultfd has
  * @shareable: the tables of @prev may be shared
  * @refused: a region in the table at @base may not be shared
  * @cow: a region in the table at @base is private memory
@@ -168,8 +168,8 @@ static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
 }
 
 /*
- * Mark a region of the parent as vma_start_write() would, if nobody else can lock it: then
- * there is no reader to wait for.
+ * Mark a region of the parent as vma_start_write() would, if there is no reader to wait for:
+ * nobody does anything with it who has only its lock. Not for one that a userfaultfd has.
  */
 static inline bool cohort_fork_locked(struct cohort_fork *cf,
 				      struct vm_area_struct *vma)

@@ -576,16 +576,14 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 }
 
 /*
- * True if no region of a process that forks is locked, or can be until the fork ends. Who
- * locks regions without the mmap_lock is a thread of the process, which @mm_users counts,
- * or userfaultfd's owner elsewhere, whose context holds a reference to @mm_count: in this
- * order, as the owner also uses the process for as long as it holds the lock. (BPF's
- * iterator only reads what fork does not change.)
+ * True if nobody works on a region of a process that forks with the region's lock alone, or
+ * can until the fork ends. A thread of the process would count as a user. Others take the
+ * mmap_lock, but for the owner of a userfaultfd elsewhere, who only looks at a region that
+ * is not registered with it, and BPF's iterator, which reads what fork does not change.
  */
 static bool fork_is_alone(struct mm_struct *mm)
 {
-	return current->mm == mm && atomic_read_acquire(&mm->mm_count) == 1 &&
-	       atomic_read_acquire(&mm->mm_users) == 1;
+	return current->mm == mm && atomic_read_acquire(&mm->mm_users) == 1;
 }
 
 /**
