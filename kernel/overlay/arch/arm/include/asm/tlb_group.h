@@ -83,6 +83,7 @@ static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
 	       __cohort_tlb_anybody(mm, pte, ptep);
 }
 
+pmdval_t __cohort_tlb_domain(struct mm_struct *mm);
 void __cohort_tlb_init(struct mm_struct *mm);
 void cohort_tlb_flush(struct mmu_gather *tlb);
 void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
@@ -90,6 +91,12 @@ void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 bool __cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 			unsigned long len);
 unsigned long cohort_tlb_area(struct vm_unmapped_area_info *info);
+
+/* What to add to an entry that points to a new table, so that its domain is right. */
+static inline pmdval_t cohort_tlb_domain(struct mm_struct *mm)
+{
+	return mm && cohort_tlb_active() ? __cohort_tlb_domain(mm) : 0;
+}
 
 static inline void cohort_tlb_init(struct mm_struct *mm)
 {
@@ -123,6 +130,7 @@ static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 #define PMD_TLB_MEMBER	0
 
 static inline bool cohort_tlb_owns(struct mm_struct *mm) { return false; }
+static inline pmdval_t cohort_tlb_domain(struct mm_struct *mm) { return 0; }
 static inline void __cohort_tlb_own(struct mm_struct *mm) { }
 
 static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
