@@ -5,6 +5,7 @@
  */
 #include "common.h"
 
+#include <sched.h>
 #include <sys/ptrace.h>
 
 #define STARTED		"COHORT_SELFTEST_TLB_GROUP"
@@ -21,8 +22,12 @@
 /* away from what the kernel places: other programs of the test map it too */
 #define CODE_AT		((char *)0x60000000)
 #define ROUNDS		3
+/* code of the group, too, in a table that the leader does not have */
+#define LATE_AT		((char *)0x60800000)
+#define LATE_TAG	7u
 
 static char *code;
+static int late_file = -1;
 
 static bool member(int who)
 {
@@ -70,12 +75,32 @@ static int map_code(unsigned int tag)
 	return data == MAP_FAILED ? -1 : 0;
 }
 
+/* the leader does not read it */
+static int map_late(void)
+{
+	late_file = memfd_create("late", 0);
+	if (late_file < 0 || ftruncate(late_file, page_size))
+		return -1;
+	return mmap(LATE_AT, page_size, PROT_READ | PROT_EXEC,
+		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, late_file, 0) == LATE_AT ? 0 : -1;
+}
+
 static void need_group(void)
 {
 	if (proc_field(0, "cohort", "TlbGroup") < 0)
 		skip("this kernel shares no TLB entries");
 	must(proc_field(0, "cohort", "TlbGroup") == 1, "this process is no member");
 	must(code, "the code is not mapped");
+}
+
+/* children, too, run on one processor, whose TLB has what all of them have left */
+static void share_processor(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	must_call(sched_setaffinity(0, sizeof(set), &set));
 }
 
 static void start(int peers)
@@ -357,14 +382,27 @@ static int outsider(void)
 	return 0;
 }
 
+/* in turns with a program that runs on the same processor */
+static long read_on(long rounds, long unused)
+{
+	for (long i = 0; i < rounds; i++) {
+		for (long page = 0; page < CODE_PAGES; page++)
+			if (!read_code(page, CODE_TAG))
+				return 0;
+		usleep(500);
+	}
+	return 1;
+}
+
 static void test_outsider(long arg)
 {
 	int ret;
 
+	share_processor();
 	start(2);
-	tell(1, read_code, 0, CODE_TAG);
+	tell(1, read_on, 200, 0);
 	ret = run_self(OUTSIDER, NULL);
-	must(answer(1), "process 1 does not see the code");
+	sees(answer(1), "process 1 does not see the code");
 	sees(ret != 4 && ret != 5, "a program outside the group sees its pages");
 	must(ret == 0, "a program outside the group: %d", ret);
 	sees_code(2, -1);
@@ -387,6 +425,46 @@ static void test_storm(long arg)
 			kill_peer(2);
 		sees_code(1, -1);
 	}
+}
+
+static long read_late(long unused, long unused2)
+{
+	return page_is(LATE_AT, LATE_TAG);
+}
+
+static long reads_late(long unused, long unused2)
+{
+	return probe_read(LATE_AT);
+}
+
+/* without a call of the kernel */
+static long run_on(long ms, long unused)
+{
+	double end = now() + ms / 1e3;
+
+	while (now() < end)
+		;
+	return 0;
+}
+
+/*
+ * A member's own table had code that nobody else has used. What a TLB keeps of it goes with
+ * the member: the page may be another's soon.
+ */
+static void test_alone(long arg)
+{
+	char *text = aligned_alloc(page_size, page_size);
+
+	share_processor();
+	start(2);
+	page_fill(text, LATE_TAG);
+	must(pwrite(late_file, text, page_size, 0) == (ssize_t)page_size, "no page to share");
+	sees(ask(1, read_late, 0, 0), "it does not see the code");
+	quit(1);
+	ask(2, run_on, 300, 0);
+	must_call(ftruncate(late_file, 0));
+	sees(ask(2, reads_late, 0, 0) == SIGBUS, "a sibling reads a page that is gone");
+	free(text);
 }
 
 static int rounds_failed;
@@ -443,6 +521,8 @@ static const struct test_case cases[] = {
 	{ "Who becomes another user leaves", test_user, .guards = PRIVILEGE },
 	{ "A program outside sees its own pages, and stays away", test_outsider,
 	  .guards = INVARIANT(1) | PRIVILEGE },
+	{ "Code that one member alone has used goes with it", test_alone,
+	  .guards = INVARIANT(4) | INVARIANT(5) },
 	{ "Members come and go", test_storm, .guards = INVARIANT(4) | INVARIANT(5) },
 	{ "One group after another", test_rounds, .guards = INVARIANT(1) },
 };
@@ -472,7 +552,7 @@ int main(int argc, char **argv)
 	if (getenv(STARTED)) {
 		rounds_failed = atoi(getenv(STARTED));
 		/* before the first child */
-		if (map_code(CODE_TAG))
+		if (map_code(CODE_TAG) || map_late())
 			code = NULL;
 	}
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
