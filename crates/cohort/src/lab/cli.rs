@@ -91,6 +91,9 @@ enum Command {
         /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
         #[arg(long, value_name = "WORDS", default_value = "")]
         append: String,
+        /// Let each program lead a group of processes that share TLB entries (32-bit ARM).
+        #[arg(long)]
+        tlb_group: bool,
         /// The architecture of the kernel and its guest.
         #[arg(long, value_name = "NAME", default_value = LAB.name)]
         arch: Arch,
@@ -244,10 +247,17 @@ pub fn main(args: Args) -> Result<ExitCode> {
             full,
             every_mode,
             append,
+            tlb_group,
             arch,
         } => {
-            let filter = filter.as_deref();
-            let tally = selftests::test(&lab, arch, config, filter, full, every_mode, &append)?;
+            let how = selftests::How {
+                filter,
+                full,
+                every_mode,
+                append,
+                tlb_group,
+            };
+            let tally = selftests::test(&lab, arch, config, &how)?;
             say!("{tally}")?;
             return counted(&tally, args.tally.as_deref());
         }

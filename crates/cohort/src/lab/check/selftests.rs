@@ -47,6 +47,13 @@ const ONCE: &[(&str, &str)] = &[
 ];
 /// The option with which our KUnit tests run at boot.
 const KUNIT: &str = "CONFIG_COHORT_KUNIT_TEST";
+/// The option with which processes may share TLB entries.
+const TLB_GROUP: &str = "CONFIG_COHORT_TLB";
+/// Makes the program that it executes the first of a group that does, and its options.
+const LEADER: &str = "cohort-exec";
+const LEADER_OPTIONS: &str = "--tlb --leave-ids";
+/// Makes itself one.
+const LEADS: &str = "tlb_group";
 /// Retry up to this many failures: they may be timeouts on a loaded host.
 const RETRIES: usize = 3;
 /// Guest seconds for one test program; a debug kernel under emulation is slow.
@@ -66,19 +73,33 @@ pub fn count(tally: &mut Tally, mode: &str, test: &Test) {
     }
 }
 
-/// Boots the kernel in each mode and runs the test programs whose names hold `filter`, with all of
-/// their cases if it is to be `full`. `append` is more of the kernels' command line.
-pub fn test(
-    lab: &Lab,
-    arch: Arch,
-    config: Config,
-    filter: Option<&str>,
-    full: bool,
-    every_mode: bool,
-    append: &str,
-) -> Result<Tally> {
+/// Which tests run, and how.
+#[derive(Debug, Default)]
+pub struct How {
+    /// Only programs whose names hold this.
+    pub filter: Option<String>,
+    /// All of their cases.
+    pub full: bool,
+    /// Each in every mode.
+    pub every_mode: bool,
+    /// More of the kernels' command line.
+    pub append: String,
+    /// Each leads a group of processes that share TLB entries.
+    pub tlb_group: bool,
+}
+
+/// Boots the kernel in each mode and runs test programs.
+pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
+    }
+    let &How {
+        full, every_mode, ..
+    } = how;
+    let filter = how.filter.as_deref();
+    let append = &how.append;
+    if how.tlb_group && !build::has_option(lab, arch, config, TLB_GROUP)? {
+        bail!("the {arch} kernel has no {TLB_GROUP}: its processes cannot share TLB entries");
     }
     let kernel = build::build_for(lab, arch, config)?;
     let machine = Machine::of(arch)?;
@@ -103,7 +124,10 @@ pub fn test(
         // They compare x86-64's tables.
         model.clear();
     }
-    let all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
+    let mut all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
+    if how.tlb_group {
+        all.push(programs::workload_for(lab, arch, LEADER)?);
+    }
     // Files on a disk, swap and direct I/O are among what is tested.
     let rootfs = rootfs::image(lab, arch.rootfs)?;
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
@@ -150,7 +174,7 @@ pub fn test(
             let all = full || every_mode || filter.is_some();
             let mut names = chosen.clone();
             names.retain(|name| all || runs_in(name, mode));
-            (mode, steps(&names, mode, full))
+            (mode, steps(&names, mode, how))
         })
         .collect();
     // A model's guest keeps one processor busy: it runs beside the others.
@@ -172,7 +196,7 @@ pub fn test(
         let doubtful = doubtful(&tests);
         if !doubtful.is_empty() {
             eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
-            doubts.push((*mode, steps(&doubtful, mode, full)));
+            doubts.push((*mode, steps(&doubtful, mode, how)));
         }
         found.push((*mode, tests));
     }
@@ -233,8 +257,8 @@ fn times(full: bool) -> u64 {
 }
 
 /// The job: each program is told the mode, so that a guest in another one fails its tests.
-fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
-    let short = if full { "" } else { " -q" };
+fn steps(names: &[&str], mode: &str, how: &How) -> Vec<Step> {
+    let short = if how.full { "" } else { " -q" };
     names
         .iter()
         .map(|&name| {
@@ -247,7 +271,11 @@ fn steps(names: &[&str], mode: &str, full: bool) -> Vec<Step> {
                 ),
                 name => format!("{name}{short} -m {mode}"),
             };
-            Step::new(name, STEP_LIMIT * times(full), command)
+            let command = match how.tlb_group && ![KUNIT_PROGRAM, LEADS].contains(&name) {
+                true => format!("{LEADER} {LEADER_OPTIONS} {command}"),
+                false => command,
+            };
+            Step::new(name, STEP_LIMIT * times(how.full), command)
         })
         .collect()
 }
@@ -508,12 +536,20 @@ mod tests {
 
     #[test]
     fn programs_are_told_the_mode() {
-        let short = steps(&["kunit", "share", "fuzz"], "always", false);
+        let short = steps(&["kunit", "share", "fuzz"], "always", &How::default());
         assert_eq!(short[0].command, "kunit");
         assert_eq!(short[1].command, "share -q -m always");
         assert!(short[2].command.ends_with("--tap --mode always"));
-        let full = steps(&["share"], "always", true);
-        assert_eq!(full[0].command, "share -m always");
+        let how = How {
+            full: true,
+            tlb_group: true,
+            ..How::default()
+        };
+        let full = steps(&["share"], "always", &how);
+        assert_eq!(
+            full[0].command,
+            "cohort-exec --tlb --leave-ids share -m always"
+        );
     }
 
     #[test]
