@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A run of a real program whose processes come from one parent, and its page tables.
 
-    steady_state.py apache|php-fpm|postgresql|redis|forkserver|chromium [--apart] [--modelled]
+    steady_state.py apache|php-fpm|postgresql|redis|forkserver|chromium [--apart] [--tlb] [--modelled]
 
 Each starts the program as a zygote (cohort-exec; without effect where the kernel's
 mode is `never`), gives it a fixed amount of work, and prints what the kernel's
@@ -13,6 +13,8 @@ this process, so that no other client's faults are counted; only PostgreSQL has 
 own, pgbench.
 
 With --apart code and data of each library lie in different tables (apart.c).
+
+With --tlb the program and its children share TLB entries of its libraries' code (ARM).
 
 With --modelled the counted part is marked as the translation model's region of interest,
 and there is a tenth of the work (of chromium all: it is its start).
@@ -39,10 +41,11 @@ PROGRAMS = {
 
 def main():
     options = sys.argv[2:]
-    if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS or set(options) - {"--apart", "--modelled"}:
-        sys.exit(f"usage: steady_state.py {'|'.join(PROGRAMS)} [--apart] [--modelled]")
+    if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS or set(options) - {"--apart", "--tlb", "--modelled"}:
+        sys.exit(f"usage: steady_state.py {'|'.join(PROGRAMS)} [--apart] [--tlb] [--modelled]")
     run.modelled = "--modelled" in options
     run.apart = "--apart" in options
+    run.tlb = "--tlb" in options
     # Stacks of the default size would each take tables of their own.
     threading.stack_size(256 * 1024)
     began = time.monotonic()

@@ -23,6 +23,8 @@ PATIENCE = 240
 modelled = False
 # Code and data of each library lie in different tables.
 apart = False
+# The program leads a group that shares TLB entries.
+tlb = False
 
 
 def share(amount):
@@ -56,7 +58,7 @@ class Window:
 def start(command, counted=True, **options):
     """Start a program as a zygote, in a session of its own; its start is counted or is not."""
     if os.path.exists("/proc/self/cohort"):
-        command = [COHORT_EXEC, *command]
+        command = [COHORT_EXEC, *(["--tlb"] if tlb else []), *command]
     if apart:
         command = [APART, *command]
     options.setdefault("stdin", subprocess.DEVNULL)
