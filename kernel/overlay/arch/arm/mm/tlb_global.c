@@ -11,8 +11,11 @@
 
 #include "tlb_group.h"
 
-/* Entries for all are in a table that the process may be the only one to have. */
-void __cohort_tlb_own(struct mm_struct *mm)
+/*
+ * Entries for all are in a table that the process may be the only one to have. A function
+ * for everybody, so that an audit can leave it out.
+ */
+noinline void __cohort_tlb_own(struct mm_struct *mm)
 {
 	if (!(READ_ONCE(mm->context.tlb_flags) & TLB_OWN))
 		cohort_tlb_set_flags(mm, TLB_OWN, 0);

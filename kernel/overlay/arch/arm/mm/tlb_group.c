@@ -73,7 +73,7 @@ void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 
 pmdval_t __cohort_tlb_domain(struct mm_struct *mm)
 {
-	return cohort_tlb_member(mm) ? PMD_TLB_MEMBER : 0;
+	return READ_ONCE(mm->context.tlb_flags) & TLB_MEMBER ? PMD_TLB_MEMBER : 0;
 }
 
 void __cohort_tlb_init(struct mm_struct *mm)
