@@ -8,7 +8,7 @@
 //! owes before it returns there: lazily kept address spaces, postponed flushes of reclaim.
 
 use crate::arch::{Arch, Cpu, Flushes};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, read_kernel};
 use crate::ram::Ram;
 use crate::symbols::Symbols;
 use anyhow::{Context as _, Result};
@@ -428,6 +428,9 @@ pub struct Now<'a> {
     pub arch: &'static Arch,
     pub cpu: Option<&'a dyn Cpu>,
     pub kernel: Option<&'a Kernel>,
+    pub ram: Option<Ram>,
+    /// How the core translates.
+    pub context: &'a Context,
     /// Instructions executed so far.
     pub at: u64,
 }
@@ -440,8 +443,10 @@ impl Now<'_> {
             return 0;
         };
         let area = cpu.named(area(linux));
-        let task = kernel.task(area, |at, to| cpu.memory(at, to));
-        task.unwrap_or(0)
+        // Also where user code runs: the task that has returned.
+        let read =
+            |at: u64, to: &mut [u8]| read_kernel(cpu, self.ram, self.arch, self.context, at, to);
+        kernel.task(area, read).unwrap_or(0)
     }
 }
 

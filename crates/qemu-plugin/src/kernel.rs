@@ -6,10 +6,25 @@
 //! task, `init_task`, which `vmlinux` holds with known values: its name is "swapper" and it is its
 //! own parent.
 
-use crate::arch::{Arch, FaultEntry, Linux, pointer};
+use crate::arch::{Arch, Cpu, FaultEntry, Linux, pointer};
+use crate::ram::Ram;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
+
+/// Reads the kernel's memory, also where user code runs: QEMU for ARM reads it for the kernel alone, so
+/// there its tables, which `context` names, are walked. False if it cannot be read.
+pub fn read_kernel(
+    cpu: &dyn Cpu,
+    ram: Option<Ram>,
+    arch: &Arch,
+    context: &translation::Context,
+    at: u64,
+    to: &mut [u8],
+) -> bool {
+    cpu.memory(at, to)
+        || ram.is_some_and(|ram| ram.copy(to, at, |at| (arch.walk)(context, at, &ram).paddr))
+}
 
 /// Addresses in the kernel and byte offsets in its structures.
 #[derive(Debug)]

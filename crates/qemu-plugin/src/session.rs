@@ -16,7 +16,7 @@ use crate::block::{Block, Event};
 use crate::check::Checker;
 use crate::cores::Cores;
 use crate::engine::Engine;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, read_kernel};
 use crate::output::Output;
 use crate::processes::Processes;
 use crate::profile::Profiler;
@@ -27,11 +27,13 @@ use translation::{AccessKind, Member, Op as Instruction, Privilege, Sink};
 
 /// What the auditor may read, without borrowing the auditor.
 macro_rules! now {
-    ($session:ident) => {
+    ($session:ident, $vcpu:ident) => {
         Now {
             arch: $session.arch,
             cpu: $session.cpu.as_deref(),
             kernel: $session.kernel.as_ref(),
+            ram: $session.ram,
+            context: &$session.cores[$vcpu].mmu.context,
             at: $session.output.instructions,
         }
     };
@@ -270,7 +272,7 @@ impl Session {
         if let Some(auditor) = &mut self.auditor {
             auditor.access(vcpu, kind, vaddr, paddr);
             if store {
-                let now = now!(self);
+                let now = now!(self, vcpu);
                 auditor.stored(vcpu, paddr, size, &now);
             }
         }
@@ -314,7 +316,7 @@ impl Session {
         };
         if user {
             let processes = &self.processes;
-            auditor.user(vcpu, &now!(self), |root| processes.name(root));
+            auditor.user(vcpu, &now!(self, vcpu), |root| processes.name(root));
         } else {
             auditor.kernel(vcpu);
         }
@@ -349,14 +351,9 @@ impl Session {
             return;
         };
         let area = cpu.named(linux.area);
-        // QEMU for ARM reads the kernel's memory for the kernel alone: walk its tables instead.
         let context = &self.cores[vcpu].mmu.context;
-        let walk = |at| {
-            self.ram
-                .and_then(|ram| (self.arch.walk)(context, at, &ram).paddr)
-        };
         let read = |at: u64, to: &mut [u8]| {
-            cpu.memory(at, to) || self.ram.is_some_and(|ram| ram.copy(to, at, walk))
+            read_kernel(cpu.as_ref(), self.ram, self.arch, context, at, to)
         };
         let task = kernel.task(area, read);
         let Some(process) = task.and_then(|task| kernel.process(task, read)) else {
