@@ -82,6 +82,24 @@ const fn audit(name: &'static str, command: &'static [&'static str]) -> Stage {
     }
 }
 
+/// An audit of a 32-bit ARM kernel in which a function does nothing, and returns a value if it has one;
+/// the guest runs a command.
+macro_rules! planted {
+    ($name:literal, $function:literal, $command:expr $(, $returns:literal)?) => {
+        audit(
+            $name,
+            &[
+                "cohort", "lab", "audit", "--arch", "armv7", "--without", $function,
+                $("--returns", $returns,)?
+                "--", $command,
+            ],
+        )
+    };
+}
+
+/// Processes that share TLB entries, and others on the same processor.
+const TLB_GROUP: &str = "tlb_group -q -m always";
+
 /// The stages of `make test`. The host tools are built before: this program is one of them.
 const SHORT: &[Stage] = &[
     Stage {
@@ -325,38 +343,56 @@ const LONG: &[Stage] = &[
         ],
         made_from: GUEST,
     },
+    Stage {
+        name: "armv7: guest, shared TLB entries",
+        counts: Counts::Tally,
+        command: &[
+            "cohort",
+            "lab",
+            "test",
+            "--arch",
+            "armv7",
+            "--config",
+            "bench",
+            "--tlb-group",
+        ],
+        made_from: GUEST,
+    },
     audit(
         "armv7: flushes",
         &["cohort", "lab", "audit", "--arch", "armv7"],
     ),
-    audit(
+    planted!(
         "armv7: flushes, one left out",
-        &[
-            "cohort",
-            "lab",
-            "audit",
-            "--arch",
-            "armv7",
-            "--without",
-            "flush_tlb_range",
-            "--",
-            "fork-cost --zygote --sizes 1m --rounds 3 --child-writes 8",
-        ],
+        "flush_tlb_range",
+        "fork-cost --zygote --sizes 1m --rounds 3 --child-writes 8"
     ),
-    // Shared TLB entries: neither new domains nor a flush where a processor turns to another process.
-    audit(
-        "armv7: flushes, domains stay open",
-        &[
-            "cohort",
-            "lab",
-            "audit",
-            "--arch",
-            "armv7",
-            "--without",
-            "__cohort_tlb_switch",
-            "--",
-            "tlb_group -q -m always",
-        ],
+    // Shared TLB entries: each of these lets somebody use an entry that is not theirs.
+    planted!(
+        "armv7: entries for all, changed",
+        "flush_tlb_range",
+        TLB_GROUP
+    ),
+    planted!(
+        "armv7: entries for all, at an end",
+        "__cohort_tlb_own",
+        TLB_GROUP
+    ),
+    planted!(
+        "armv7: entries for all, domains stay",
+        "__cohort_tlb_switch",
+        TLB_GROUP
+    ),
+    planted!(
+        "armv7: entries for all, open",
+        "__cohort_tlb_domain",
+        TLB_GROUP,
+        "0"
+    ),
+    planted!(
+        "armv7: entries for all, others near",
+        "cohort_tlb_do_claim",
+        TLB_GROUP
     ),
     Stage {
         name: "Debian's kernels",

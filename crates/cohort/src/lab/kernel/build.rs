@@ -253,11 +253,6 @@ pub fn headers(lab: &Lab, arch: Arch, config: Config) -> Result<PathBuf> {
     Ok(lab.out(&config.dir(arch).0).join("usr/include"))
 }
 
-/// `make` for a configuration of the lab's own architecture.
-pub fn make(lab: &Lab, config: Config) -> Command {
-    make_in(lab, config.tree(), &config.dir(arch::LAB).0)
-}
-
 /// `make` of the source tree `tree` in the directory `dir`, both below `out`, with the compiler's
 /// cache.
 pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
@@ -266,7 +261,8 @@ pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
     make_with(lab, target, tree, dir)
 }
 
-fn make_for(lab: &Lab, arch: Arch, config: Config) -> Result<Command> {
+/// `make` for a configuration of an architecture.
+pub fn make_for(lab: &Lab, arch: Arch, config: Config) -> Result<Command> {
     let (dir, _) = config.dir(arch);
     Ok(make_with(lab, arch.build()?, config.tree(), &dir))
 }

@@ -6,7 +6,7 @@ mod plan;
 
 use super::check::tally::Tally;
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{self, Arch};
 use crate::lab::experiment::kept;
 use crate::lab::host::files;
 use crate::lab::host::process::{output, run_logged};
@@ -41,8 +41,12 @@ const BUILT: &[&str] = &[
     "fs/userfaultfd.o",
     "fs/proc/",
     "lib/maple_tree.o",
-    "arch/x86/mm/",
-    "arch/x86/entry/vdso/vma.o",
+];
+/// The same of an architecture, by its name for `make`.
+const BUILT_OF: &[(&str, &[&str])] = &[
+    ("x86_64", &["arch/x86/mm/", "arch/x86/entry/vdso/vma.o"]),
+    ("arm64", &["arch/arm64/mm/", "arch/arm64/kernel/"]),
+    ("arm", &["arch/arm/mm/", "arch/arm/kernel/"]),
 ];
 
 /// What to write and what to ask.
@@ -57,6 +61,9 @@ pub struct Options {
     /// Build the changed directories of the kernel after each series, or after each patch.
     #[arg(long, value_enum, value_name = "AFTER")]
     pub build: Option<After>,
+    /// Build those of this series alone, or of all for its architecture.
+    #[arg(long, value_name = "SERIES", requires = "build")]
+    pub only: Option<String>,
 }
 
 /// When to build.
@@ -143,7 +150,17 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
     };
     let applied = Repository::create(&lab.out("series/applied"))?;
     baseline(lab, &plan, &applied, &version)?;
-    let mut builder = None;
+    if let Some(only) = &options.only
+        && !plan.series.iter().any(|series| series.name == *only)
+    {
+        let names: Vec<_> = plan
+            .series
+            .iter()
+            .map(|series| series.name.as_str())
+            .collect();
+        bail!("there is no series {only}; there are: {}", names.join(", "));
+    }
+    let mut builder: Option<Builder> = None;
     for (series, patches) in plan.series.iter().zip(&written) {
         for (number, patch) in patches.iter().enumerate() {
             let name = patch.strip_prefix(&options.dir).unwrap_or(patch);
@@ -166,15 +183,20 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
                 )?;
             }
             let last = number + 1 == patches.len();
+            let wanted = options
+                .only
+                .as_ref()
+                .is_none_or(|only| *only == series.name);
             let due = match options.build {
                 None => false,
-                Some(After::Patch) => true,
-                Some(After::Series) => last,
+                Some(After::Patch) => wanted,
+                Some(After::Series) => wanted && last,
             };
             if due {
+                let arch = series.arch.unwrap_or(arch::LAB);
                 let builder = match &mut builder {
-                    Some(builder) => builder,
-                    none => none.insert(Builder::new(lab)?),
+                    Some(builder) if builder.arch == arch => builder,
+                    other => other.insert(Builder::new(lab, arch)?),
                 };
                 let what = if last {
                     &series.name
@@ -474,13 +496,14 @@ fn checkpatch(lab: &Lab, plan: &Plan, patch: &Path) -> Result<Vec<String>> {
 
 /// A kernel tree that gets one patch after the other.
 struct Builder {
+    arch: Arch,
     tree: PathBuf,
     out: PathBuf,
 }
 
 impl Builder {
     /// A copy of the stock kernel.
-    fn new(lab: &Lab) -> Result<Self> {
+    fn new(lab: &Lab, arch: Arch) -> Result<Self> {
         let tree = lab.out("series/linux");
         files::make_dir(&tree)?;
         output(
@@ -489,18 +512,18 @@ impl Builder {
                 .arg(format!("{}/", lab.out("linux/pristine").display()))
                 .arg(format!("{}/", tree.display())),
         )?;
-        let out = lab.out("series/build");
+        let out = lab.out(&format!("series/build-{arch}"));
         files::make_dir(&out)?;
-        Ok(Builder { tree, out })
+        Ok(Builder { arch, tree, out })
     }
 
-    fn make(&self, lab: &Lab) -> Command {
-        let mut make = build::make(lab, Config::Bench);
+    fn make(&self, lab: &Lab) -> Result<Command> {
+        let mut make = build::make_for(lab, self.arch, Config::Bench)?;
         // The last one counts.
         make.arg("-C")
             .arg(&self.tree)
             .arg(format!("O={}", self.out.display()));
-        make
+        Ok(make)
     }
 
     /// Builds what the repository holds now; returns why it does not build.
@@ -513,13 +536,13 @@ impl Builder {
                 .arg(format!("{}/", self.tree.display())),
         )?;
         // An option that is not there yet is passed over.
-        let all: String = build::fragments_for(lab, arch::LAB, Config::Bench)?
+        let all: String = build::fragments_for(lab, self.arch, Config::Bench)?
             .iter()
             .map(|(_, text)| text.as_str())
             .collect();
         let wanted = self.out.join("lab.config");
         files::write(&wanted, all.as_bytes())?;
-        let mut configure = self.make(lab);
+        let mut configure = self.make(lab)?;
         let wrong = failure(
             configure
                 .arg("allnoconfig")
@@ -529,7 +552,12 @@ impl Builder {
         if !wrong.is_empty() {
             return Ok(wrong);
         }
-        failure(self.make(lab).arg("KCFLAGS=-Werror").args(BUILT), lab)
+        let name = self.arch.build()?.make;
+        let own = BUILT_OF.iter().filter(|(of, _)| *of == name);
+        let mut make = self.make(lab)?;
+        make.arg("KCFLAGS=-Werror").args(BUILT);
+        make.args(own.flat_map(|(_, paths)| *paths));
+        failure(&mut make, lab)
     }
 }
 

@@ -3,6 +3,7 @@
 //! which series.
 
 use crate::lab::Lab;
+use crate::lab::arch::Arch;
 use crate::lab::host::files;
 use crate::lab::kernel::series::read_series;
 use anyhow::{Context, Result, bail};
@@ -45,6 +46,8 @@ pub struct Series {
     pub cover: String,
     /// A file of the overlay whose first section the cover letter begins with.
     pub doc: Option<String>,
+    /// The architecture that its patches are built for; default: the lab's own.
+    pub arch: Option<Arch>,
     /// Kept results that the cover letter quotes.
     #[serde(default)]
     pub experiments: Vec<String>,
