@@ -122,6 +122,8 @@ vm_flags_t cohort_tlb_do_protect(struct vm_area_struct *vma, unsigned long start
 				 unsigned long end, vm_flags_t flags)
 {
 	if (cohort_tlb_region(vma->vm_flags) && !cohort_tlb_region(flags)) {
+		/* No fault brings one back before the flags say what the region is. */
+		vma_start_write(vma);
 		zap_page_range_single(vma, start, end - start, NULL);
 		flags &= ~VM_TLB_GROUP;
 	}

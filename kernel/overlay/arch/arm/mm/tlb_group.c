@@ -23,14 +23,14 @@
  * Here: who is a member, and domains (G4). tlb_leave.c has the code that members share, and
  * how to leave; tlb_window.c keeps others away from it; tlb_global.c makes entries global.
  */
+#include <linux/bug.h>
 #include <linux/capability.h>
 #include <linux/cohort.h>
 #include <linux/mm.h>
+#include <linux/mmu_context.h>
+#include <linux/pgalloc.h>
 #include <linux/vmstat.h>
 
-#include <asm/bug.h>
-#include <asm/mmu_context.h>
-#include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
 #include "fault.h"
@@ -138,9 +138,10 @@ void cohort_tlb_do_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 /**
  * cohort_tlb_each_table() - call a function for each table of a process
  * @mm: the process; its mmap_lock is held
- * @visit: gets the process, the entry that points to the table and the first address
+ * @visit: gets the process, the entry that points to the table and an address of it
  *
- * Tables that appear meanwhile are not visited.
+ * Tables that appear meanwhile are not visited, nor those without a region: munmap() frees
+ * these with the mmap_lock held for reading.
  *
  * Return: 0, or what @visit returned that was not 0.
  */
@@ -148,17 +149,23 @@ int cohort_tlb_each_table(struct mm_struct *mm,
 			  int (*visit)(struct mm_struct *mm, pmd_t *pmd,
 				       unsigned long addr))
 {
-	unsigned long addr;
+	unsigned long addr, next = 0;
+	VMA_ITERATOR(vmi, mm, 0);
+	struct vm_area_struct *vma;
 	int err = 0;
 
-	/* The last table may end behind the last address of user memory. */
-	for (addr = 0; addr < TASK_SIZE && !err; addr += PMD_SIZE) {
-		pmd_t *pmd = pmd_off(mm, addr);
+	for_each_vma(vmi, vma) {
+		addr = max(vma->vm_start & PMD_MASK, next);
+		for (; addr < vma->vm_end && !err; addr += PMD_SIZE) {
+			pmd_t *pmd = pmd_off(mm, addr);
 
-		if (pmd_none(READ_ONCE(*pmd)))
-			continue;
-		err = visit(mm, pmd, addr);
-		cond_resched();
+			if (!pmd_none(READ_ONCE(*pmd)))
+				err = visit(mm, pmd, addr);
+			cond_resched();
+		}
+		if (err)
+			break;
+		next = addr;
 	}
 	return err;
 }
@@ -179,10 +186,11 @@ void cohort_tlb_lead(struct mm_struct *mm)
 		goto unlock;
 	/* Once: not when one of the children executes a program. */
 	mm->cohort.flags &= ~PR_COHORT_TLB;
+	cohort_tlb_window_clear();
 	atomic_set(&cohort_tlb_group.members, 1);
 	cohort_tlb_window_begin(mm);
 	cohort_tlb_set_flags(mm, TLB_MEMBER | TLB_OPEN | TLB_LEADER | TLB_COUNTED,
-		  TLB_APART);
+			     TLB_APART);
 	cohort_tlb_open_domains(current, mm);
 	/* Its stack. What a TLB holds of it has an open domain, too. */
 	cohort_tlb_each_table(mm, take_in);

@@ -34,6 +34,7 @@ int cohort_tlb_each_table(struct mm_struct *mm,
 /* In tlb_window.c. */
 bool cohort_tlb_apart(struct mm_struct *mm);
 void cohort_tlb_window_init(struct mm_struct *mm);
+void cohort_tlb_window_clear(void);
 void cohort_tlb_window_begin(struct mm_struct *leader);
 void cohort_tlb_window_add(struct mm_struct *leader, unsigned long addr,
 			   unsigned long len);

@@ -8,10 +8,10 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/pgalloc.h>
 #include <linux/smp.h>
 #include <linux/vmstat.h>
 
-#include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
 #include "tlb_group.h"
@@ -113,6 +113,9 @@ int cohort_tlb_leave(struct mm_struct *mm)
 	err = cohort_tlb_each_table(mm, turn_away);
 	if (err)
 		goto unlock;
+	/* Also what a gather has cleared and leaves to the end, which need not flush for all. */
+	if (cohort_tlb_owns(mm))
+		flush_tlb_all();
 	cohort_tlb_set_flags(mm, 0, TLB_OPEN | TLB_OWN);
 	on_each_cpu(close_domains, mm, true);
 	cohort_tlb_do_exit(mm);

@@ -58,10 +58,15 @@ static void new_number(struct mm_struct *leader)
 	flush_tlb_all();
 }
 
-/* A group begins. Its lock is held. */
-void cohort_tlb_window_begin(struct mm_struct *leader)
+/* A group is about to begin, and has no code yet. Its lock is held. */
+void cohort_tlb_window_clear(void)
 {
 	bitmap_zero(window.ranges, TASK_SIZE >> PMD_SHIFT);
+}
+
+/* It has begun: it has a member. */
+void cohort_tlb_window_begin(struct mm_struct *leader)
+{
 	new_number(leader);
 }
 
