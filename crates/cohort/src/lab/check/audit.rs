@@ -37,14 +37,12 @@ const STOCK: &[(&str, &str)] = &[
         "fuzz --seed 2 --seconds 600 --ops 1500 --race 50",
     ),
 ];
-/// What our own kernels run besides, with `-q`. Not `tlb`: its readers wait for each other on several
-/// processors, which the plugin lets take turns.
+/// What our own kernels run besides, with `-q`. Not `tlb` and the races: their processes wait for each
+/// other on several processors, which the plugin lets take turns of many thousand instructions.
 const SELFTESTS: &[&str] = &[
     "share",
     "unshare_map",
     "unshare_advice",
-    "race_fork",
-    "race_pages",
     "reclaim_page",
     "upper",
     "tlb_group",
