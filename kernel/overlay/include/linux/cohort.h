@@ -59,7 +59,6 @@ DECLARE_STATIC_KEY_FALSE(cohort_count_key);
 #define cohort_count_copied(nr)		cohort_count(COHORT_PTE_COPIED_FORK, nr)
 #define cohort_count_file_fault()	cohort_count(COHORT_FAULT_FILE, 1)
 
-
 /* True if all users reach the table through one shared PMD table. */
 static inline bool pmd_cohort_upper(pmd_t pmd)
 {

@@ -9,9 +9,9 @@
  * on a stock kernel, where the others still map the pages.
  *
  * A process keeps the sum of what it borrows. The sum has, of each table, what the
- * process last saw there: at fork or when it joins, when it fills an entry itself, and when somebody
- * reads its /proc files, which looks at all its tables. What its siblings fill is
- * seen at the next such look; until then a process that has read such a page, without
+ * process last saw there: at fork or when it joins, when it fills an entry itself, and
+ * when somebody reads its /proc files, which looks at all its tables. What its siblings
+ * fill is seen at the next such look; until then a process that has read such a page, without
  * a fault, does not count it, which a stock kernel would (see Limits). What is
  * reclaimed from a table is seen then too: until then it counts still, so nobody
  * gains. Whoever must not wait, as the OOM killer, or the tick, takes the sum as it

@@ -381,7 +381,8 @@ static void test_wait_is_bounded(long arg)
 	tell(3, child_waits, 0, 0);
 	usleep(2000000);
 	must(!is_gone(pid_of(3)), "the waiting task was killed");
-	must(!cgroup_number(CGROUP, "memory.events", "oom_kill"), "the group's OOM killer was called");
+	must(!cgroup_number(CGROUP, "memory.events", "oom_kill"),
+	     "the group's OOM killer was called");
 	must(vm_event("oom_kill") == killed, "the machine's OOM killer was called");
 	release_pipes();
 	kill_peer(3);
