@@ -52,6 +52,8 @@ const TLB_GROUP: &str = "CONFIG_COHORT_TLB";
 /// Makes the program that it executes the first of a group that does, and its options.
 const LEADER: &str = "cohort-exec";
 const LEADER_OPTIONS: &str = "--tlb --leave-ids";
+/// The test program is no zygote then, as without.
+const PLAIN: &str = " -g";
 /// Makes itself one.
 const LEADS: &str = "tlb_group";
 /// Retry up to this many failures: they may be timeouts on a loaded host.
@@ -272,7 +274,7 @@ fn steps(names: &[&str], mode: &str, how: &How) -> Vec<Step> {
                 name => format!("{name}{short} -m {mode}"),
             };
             let command = match how.tlb_group && ![KUNIT_PROGRAM, LEADS].contains(&name) {
-                true => format!("{LEADER} {LEADER_OPTIONS} {command}"),
+                true => format!("{LEADER} {LEADER_OPTIONS} {command}{PLAIN}"),
                 false => command,
             };
             Step::new(name, STEP_LIMIT * times(how.full), command)
@@ -548,7 +550,7 @@ mod tests {
         let full = steps(&["share"], "always", &how);
         assert_eq!(
             full[0].command,
-            "cohort-exec --tlb --leave-ids share -m always"
+            "cohort-exec --tlb --leave-ids share -m always -g"
         );
     }
 

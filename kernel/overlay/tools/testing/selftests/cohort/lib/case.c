@@ -276,9 +276,10 @@ static void report_one(const struct run *r)
 
 static void help(const char *name)
 {
-	printf("usage: %s [-q] [-l] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
+	printf("usage: %s [-q] [-l] [-g] [-x] [-m MODE] [-t SECONDS] [-T SECONDS] [-k WORD]\n"
 	       "  -q  quick: fewer pages, rounds and children (slow machines)\n"
 	       "  -l  list the cases, and what each guards\n"
+	       "  -g  be no zygote, though this program was started as one (a TLB group stays)\n"
 	       "  -x  also what the whole machine feels: poisoned pages, dropped caches\n"
 	       "  -m  the mode that must be on: stock, never, optin or always (COHORT_MODE)\n"
 	       "  -t  how long each race runs\n"
@@ -294,13 +295,19 @@ void read_options(int argc, char **argv)
 	/* exec_sleep() started this program */
 	if (argc == 2 && !strcmp(argv[1], SLEEP))
 		exit(sleep(1000));
-	while ((opt = getopt(argc, argv, "qlxm:t:T:k:")) != -1) {
+	while ((opt = getopt(argc, argv, "glqxm:t:T:k:")) != -1) {
 		switch (opt) {
 		case 'q':
 			quick = true;
 			break;
 		case 'l':
 			list = true;
+			break;
+		case 'g':
+			if (prctl(PR_SET_COHORT, 0, 0, 0, 0)) {
+				perror("PR_SET_COHORT");
+				exit(KSFT_FAIL);
+			}
 			break;
 		case 'x':
 			costly = true;
