@@ -292,21 +292,6 @@ const LONG: &[Stage] = &[
             "__cohort_bf_flush",
         ],
     ),
-    // What would be sent: git takes it, checkpatch likes it, the end of each series builds.
-    Stage {
-        name: "series",
-        counts: Counts::Tally,
-        command: &[
-            "cohort",
-            "lab",
-            "series",
-            "out/sent",
-            "--checkpatch",
-            "--build",
-            "series",
-        ],
-        made_from: GUEST,
-    },
     Stage {
         name: "packages",
         counts: Counts::Tally,
@@ -394,6 +379,22 @@ const LONG: &[Stage] = &[
         "cohort_tlb_do_claim",
         TLB_GROUP
     ),
+    // What would be sent: git takes it, checkpatch likes it, the end of each series builds, for its
+    // architecture: so after the set-up of these.
+    Stage {
+        name: "series",
+        counts: Counts::Tally,
+        command: &[
+            "cohort",
+            "lab",
+            "series",
+            "out/sent",
+            "--checkpatch",
+            "--build",
+            "series",
+        ],
+        made_from: GUEST,
+    },
     Stage {
         name: "Debian's kernels",
         counts: Counts::Status,
