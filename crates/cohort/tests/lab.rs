@@ -205,6 +205,17 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         "name = \"wide\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\n[cache.l1d]\nways = 0\n",
     );
     let wide = checkout.path("wide.toml");
+    for name in ["base", "debug"] {
+        checkout.write(&format!("kernel/config/{name}.config"), "");
+    }
+    checkout.write(
+        "kernel/config/cohort.config",
+        include_str!("../../../kernel/config/cohort.config"),
+    );
+    checkout.write(
+        "kernel/config/x86_64.config",
+        include_str!("../../../kernel/config/x86_64.config"),
+    );
     let refusals: &[(&[&str], &str)] = &[
         (
             &["soak", "--config", "pristine"],
@@ -236,6 +247,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             &["test", "--config", "pristine"],
             "use --config debug or bench",
         ),
+        (&["test", "--tlb-group"], "cannot share TLB entries"),
         (
             &["mmtests", "--config", "pristine"],
             "compared with the pristine one",

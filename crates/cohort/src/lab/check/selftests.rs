@@ -100,7 +100,7 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     } = how;
     let filter = how.filter.as_deref();
     let append = &how.append;
-    if how.tlb_group && !build::has_option(lab, arch, config, TLB_GROUP)? {
+    if how.tlb_group && !build::sets_option(lab, arch, config, TLB_GROUP)? {
         bail!("the {arch} kernel has no {TLB_GROUP}: its processes cannot share TLB entries");
     }
     let kernel = build::build_for(lab, arch, config)?;

@@ -228,6 +228,14 @@ pub fn has_option(lab: &Lab, arch: Arch, config: Config, option: &str) -> Result
     Ok(text.lines().any(|line| line == format!("{option}=y")))
 }
 
+/// Whether a kernel is to be built with an option: the last fragment that names it decides.
+pub fn sets_option(lab: &Lab, arch: Arch, config: Config, option: &str) -> Result<bool> {
+    let fragments = fragments_for(lab, arch, config)?;
+    let (on, off) = (format!("{option}=y"), format!("# {option} is not set"));
+    let mut lines = fragments.iter().flat_map(|(_, text)| text.lines()).rev();
+    Ok(lines.find(|line| *line == on || *line == off) == Some(&on))
+}
+
 /// The texts of the configuration's fragments.
 pub fn fragments_for(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<(String, String)>> {
     config

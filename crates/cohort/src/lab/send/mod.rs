@@ -130,6 +130,16 @@ impl Repository {
 /// Writes the series and asks what the options say; each answer is a test of the tally.
 pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
     let plan = Plan::read(lab)?;
+    if let Some(only) = &options.only
+        && !plan.series.iter().any(|series| series.name == *only)
+    {
+        let names: Vec<_> = plan
+            .series
+            .iter()
+            .map(|series| series.name.as_str())
+            .collect();
+        bail!("there is no series {only}; there are: {}", names.join(", "));
+    }
     files::make_dir(&lab.out("series"))?;
     let _lock = files::Lock::take(&lab.out("series.lock"), "another run of `lab series`")?;
     let version = source::pristine(lab)?;
@@ -150,16 +160,6 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
     };
     let applied = Repository::create(&lab.out("series/applied"))?;
     baseline(lab, &plan, &applied, &version)?;
-    if let Some(only) = &options.only
-        && !plan.series.iter().any(|series| series.name == *only)
-    {
-        let names: Vec<_> = plan
-            .series
-            .iter()
-            .map(|series| series.name.as_str())
-            .collect();
-        bail!("there is no series {only}; there are: {}", names.join(", "));
-    }
     let mut builder: Option<Builder> = None;
     for (series, patches) in plan.series.iter().zip(&written) {
         for (number, patch) in patches.iter().enumerate() {
@@ -601,6 +601,20 @@ mod tests {
     fn write_all(lab: &Lab) -> Vec<Vec<PathBuf>> {
         let plan = Plan::read(lab).unwrap();
         write(lab, &plan, "6.12.7", &lab.out("sent")).unwrap()
+    }
+
+    #[test]
+    fn a_series_that_is_not_there_is_refused_before_anything_is_written() {
+        let (_dir, lab) = plan::tests::lab(plan::tests::PLAN);
+        let options = Options {
+            dir: lab.out("sent"),
+            checkpatch: false,
+            build: Some(After::Patch),
+            only: Some("nosuch".into()),
+        };
+        let problem = series(&lab, &options).unwrap_err().to_string();
+        assert!(problem.contains("there is no series nosuch"), "{problem}");
+        assert!(!lab.out("sent").exists());
     }
 
     #[test]
