@@ -47,5 +47,6 @@
 #include "lib/group.h"
 #include "lib/ksm.h"
 #include "lib/inject.h"
+#include "lib/uprobe.h"
 
 #endif

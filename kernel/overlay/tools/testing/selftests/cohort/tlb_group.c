@@ -25,9 +25,12 @@
 /* code of the group, too, in a table that the leader does not have */
 #define LATE_AT		((char *)0x60800000)
 #define LATE_TAG	7u
+/* and such as a probe can be in */
+#define PROBED_AT	((char *)0x61000000)
 
 static char *code;
 static int late_file = -1;
+static long (*probed_code)(long a, long b);
 
 static bool member(int who)
 {
@@ -83,6 +86,22 @@ static int map_late(void)
 		return -1;
 	return mmap(LATE_AT, page_size, PROT_READ | PROT_EXEC,
 		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, late_file, 0) == LATE_AT ? 0 : -1;
+}
+
+/* the program's own code once more, where the group's lies */
+static int map_probed(void)
+{
+	long offset = probed_offset(), in_page = offset % page_size;
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char *at;
+
+	if (fd < 0 || offset < 0)
+		return -1;
+	at = mmap(PROBED_AT, 2 * page_size, PROT_READ | PROT_EXEC,
+		  MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, offset - in_page);
+	close(fd);
+	probed_code = (void *)(at + in_page);
+	return at == PROBED_AT ? 0 : -1;
 }
 
 static void need_group(void)
@@ -222,6 +241,31 @@ static void test_differ(long way)
 	sees_code(5, -1);
 	quit(1);
 	sees_code(2, -1);
+}
+
+/* Its own breakpoint is in no other member's code. */
+static void test_uprobe(long arg)
+{
+	unsigned char original;
+	int fd;
+
+	need_uprobes();
+	need_group();
+	original = memory_byte(getpid(), probed_code);
+	start(3);
+	fd = count_calls(pid_of(1), -1);
+	sees(memory_byte(pid_of(1), probed_code) != original, "the probe is not there");
+	must(!member(1), "who has a breakpoint in its code is still a member");
+	for (int i = 0; i <= 3; i++) {
+		must(member(i) || i == 1, "process %d has left too", i);
+		sees(memory_byte(pid_of(i), probed_code) == original || i == 1,
+		     "a probe of process 1 is in process %d", i);
+		must(ask(i, probed_code, i, 1) == i + 1, "the probe breaks process %d", i);
+	}
+	must(hits(fd) == 1, "%ld calls are counted, not 1", hits(fd));
+	close(fd);
+	for (int i = 0; i <= 3; i++)
+		must(ask(i, probed_code, i, 2) == i + 2, "the probe breaks process %d", i);
 }
 
 static long grow(long unused, long unused2)
@@ -436,6 +480,70 @@ static void test_storm(long arg)
 	}
 }
 
+/* tables come and go while a thread maps and unmaps memory */
+static void *churn(void *unused)
+{
+	long len = 4 << 20;
+
+	while (!stopping()) {
+		char *at = mmap(NULL, len, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (at == MAP_FAILED)
+			continue;
+		at[0] = 1;
+		at[len - page_size] = 1;
+		munmap(at, len);
+	}
+	return NULL;
+}
+
+/* and pages of the code while another drops them */
+static void *drop(void *unused)
+{
+	while (!stopping()) {
+		madvise(code + 2 * page_size, 2 * page_size, MADV_DONTNEED);
+		usleep(100);
+	}
+	return NULL;
+}
+
+static long differ_beside(long way, long unused)
+{
+	long err;
+
+	start_thread(churn, NULL);
+	start_thread(churn, NULL);
+	start_thread(drop, NULL);
+	usleep(2000);
+	err = differ(way, 0);
+	stop_and_join();
+	return err;
+}
+
+/* Who leaves has threads that free tables and fault meanwhile. */
+static void test_beside(long arg)
+{
+	int n = quick ? 12 : 60;
+
+	start(1);
+	for (int i = 0; i < n; i++) {
+		int way = i % POKE;
+		long err;
+
+		spawn(2);
+		err = ask(2, differ_beside, way, 0);
+		must(!err, "the change: %s", strerror(-err));
+		must(!member(2), "who differs is still a member");
+		sees_code(2, 1);
+		if (way == OVER || way == WRITABLE)
+			sees(ask(2, read_code, 1, OWN_TAG - 1), "it does not see its own page");
+		quit(2);
+		must(member(1), "a sibling has left");
+		sees_code(1, -1);
+	}
+}
+
 static long read_late(long unused, long unused2)
 {
 	return page_is(LATE_AT, LATE_TAG);
@@ -542,6 +650,7 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Whose code grows leaves", test_grow, .guards = INVARIANT(1) },
 	{ "Whose code a debugger changes leaves", test_differ, POKE, .guards = INVARIANT(1) },
+	{ "Who gets a uprobe in its code leaves", test_uprobe, .guards = INVARIANT(1) },
 	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
 	{ "Who changes nothing of the code stays", test_other, .guards = POLICY },
 	{ "Who becomes another user leaves", test_user, .guards = PRIVILEGE },
@@ -551,6 +660,8 @@ static const struct test_case cases[] = {
 	{ "Code that one member alone has used goes with it", test_alone,
 	  .guards = INVARIANT(4) | INVARIANT(5) },
 	{ "Members come and go", test_storm, .guards = INVARIANT(4) | INVARIANT(5) },
+	{ "Members leave while their threads free tables", test_beside,
+	  .guards = INVARIANT(1) },
 	{ "One group after another", test_rounds, .guards = INVARIANT(1) },
 };
 
@@ -579,7 +690,7 @@ int main(int argc, char **argv)
 	if (getenv(STARTED)) {
 		rounds_failed = atoi(getenv(STARTED));
 		/* before the first child */
-		if (map_code(CODE_TAG) || map_late())
+		if (map_code(CODE_TAG) || map_late() || map_probed())
 			code = NULL;
 	}
 	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));

@@ -2,67 +2,21 @@
 /* Uprobes: only the probed processes have the breakpoint in their text. */
 #include "common.h"
 
-#include <sys/ioctl.h>
-#include <linux/perf_event.h>
-
-/* called through its address, so that it is not inlined */
-static long probed(long a, long b)
-{
-	return a + b;
-}
-
-static void probe_attr(struct perf_event_attr *attr)
-{
-	static char buf[512], self[256];
-	unsigned long from, to, off;
-	ssize_t n;
-	FILE *maps;
-
-	if (read_text("/sys/bus/event_source/devices/uprobe/type", buf, sizeof(buf)) <= 0)
-		skip("no uprobes in this kernel");
-	memset(attr, 0, sizeof(*attr));
-	attr->size = sizeof(*attr);
-	attr->type = atoi(buf);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	must(n > 0, "readlink: %s", strerror(errno));
-	self[n] = 0;
-	attr->config1 = (uintptr_t)self;
-	maps = fopen("/proc/self/maps", "r");
-	must(maps, "maps: %s", strerror(errno));
-	while (fgets(buf, sizeof(buf), maps))
-		if (sscanf(buf, "%lx-%lx %*s %lx", &from, &to, &off) == 3 &&
-		    (unsigned long)probed >= from && (unsigned long)probed < to)
-			attr->config2 = (unsigned long)probed - from + off;
-	fclose(maps);
-	must(attr->config2, "our own code is not in our maps");
-}
-
 static long close_file(long fd, long unused)
 {
 	return close(fd);
 }
 
-static long hits(int fd)
-{
-	__u64 n = 0;
-
-	must(read(fd, &n, sizeof(n)) == sizeof(n), "perf event: %s", strerror(errno));
-	return n;
-}
-
 /* A breakpoint set before the fork is in the parent's private page of text. */
 static void test_uprobe_before(long arg)
 {
-	struct perf_event_attr attr;
 	unsigned char original;
 	int fd;
 
-	probe_attr(&attr);
+	need_uprobes();
 	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
 	original = memory_byte(getpid(), probed);
-	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, 0);
-	if (fd < 0)
-		skip("perf_event_open of a uprobe: %s", strerror(errno));
+	fd = count_calls(0, -1);
 	sees(memory_byte(getpid(), probed) != original, "the probe is not there");
 	become_zygote();
 	need_peers(8);
@@ -88,21 +42,17 @@ static void test_uprobe_before(long arg)
 static void test_uprobe_all(long arg)
 {
 	int cpus = sysconf(_SC_NPROCESSORS_CONF), fd[64];
-	struct perf_event_attr attr;
 	unsigned char original;
 	long n = 0;
 
-	probe_attr(&attr);
+	need_uprobes();
 	original = memory_byte(getpid(), probed);
 	become_zygote();
 	need_peers(8);
 	for (int i = 1; i <= 2; i++)
 		spawn(i);
-	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++) {
-		fd[cpu] = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, 0);
-		if (fd[cpu] < 0)
-			skip("perf_event_open of a uprobe: %s", strerror(errno));
-	}
+	for (int cpu = 0; cpu < cpus && cpu < 64; cpu++)
+		fd[cpu] = count_calls(-1, cpu);
 	/* forked with the breakpoint in its text */
 	spawn(3);
 	spawn_from(1, 4);
@@ -131,19 +81,16 @@ static void test_uprobe_all(long arg)
 /* A probe of one child. */
 static void test_uprobe(long arg)
 {
-	struct perf_event_attr attr;
 	unsigned char original;
 	int fd;
 
-	probe_attr(&attr);
+	need_uprobes();
 	must(ask(SELF, probed, 1, 2) == 3, "1 + 2 is not 3");
 	original = memory_byte(getpid(), probed);
 	become_zygote();
 	for (int i = 1; i <= 3; i++)
 		spawn(i);
-	fd = syscall(__NR_perf_event_open, &attr, pid_of(2), -1, -1, 0);
-	if (fd < 0)
-		skip("perf_event_open of a uprobe: %s", strerror(errno));
+	fd = count_calls(pid_of(2), -1);
 	sees(memory_byte(pid_of(2), probed) != original, "the probe is not there");
 	for (int i = 0; i <= 3; i++) {
 		if (i != 2)
