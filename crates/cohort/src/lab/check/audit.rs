@@ -4,20 +4,19 @@
 //! it finds and what it cannot find. With `--babelfish` the plugin has BabelFish's TLBs instead, and
 //! fails if a process hits an entry of others that is not its own.
 
-use super::mutate::image;
+use super::mutate::bootable::Bootable;
 use super::soak;
 use crate::lab::Lab;
-use crate::lab::arch::{Arch, LAB, Raw};
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
 use crate::lab::guest::programs;
 use crate::lab::guest::run::{Machine, Spec};
-use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Guest seconds for a step.
 const STEP_LIMIT: u64 = 600;
@@ -171,15 +170,11 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         }
         None => {
             let built = build::build_for(lab, arch, options.config)?;
-            let kernel = Bootable {
-                image: built.image.clone(),
-                symbols: built.symbols.clone(),
-            };
-            (kernel, Some(built))
+            (Bootable::built(&built), Some(built))
         }
     };
     if let Some(function) = &options.without {
-        kernel = planted(lab, arch, &kernel, function, options.returns)?;
+        kernel = kernel.without(arch, function, options.returns, &lab.out("audit"))?;
     }
     let image = kernel.symbols;
     let image = image
@@ -304,53 +299,6 @@ fn print(audit: &Audit) -> Result<()> {
         say!("  that is too little to be an audit")?;
     }
     say!("{}", audit.sentence())
-}
-
-/// A kernel as QEMU takes it, and with its symbols: one file or two.
-#[derive(Debug)]
-struct Bootable {
-    image: PathBuf,
-    symbols: PathBuf,
-}
-
-impl Bootable {
-    fn of(vmlinux: &Path) -> Self {
-        Self {
-            image: vmlinux.to_path_buf(),
-            symbols: vmlinux.to_path_buf(),
-        }
-    }
-}
-
-/// A copy of the kernel in which a function does nothing.
-fn planted(
-    lab: &Lab,
-    arch: Arch,
-    kernel: &Bootable,
-    function: &str,
-    returns: Option<i32>,
-) -> Result<Bootable> {
-    let read = |file: &Path| {
-        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
-    };
-    let whole = read(&kernel.symbols)?;
-    let symbols = lab.out("audit/vmlinux");
-    files::write(&symbols, &image::without(&whole, function, returns)?)?;
-    let Some(Raw { image: raw, lead }) = &arch.build()?.raw else {
-        return Ok(Bootable::of(&symbols));
-    };
-    let dir = kernel.symbols.parent().unwrap_or(Path::new("."));
-    let mut code = read(&dir.join(raw))?;
-    let edits = image::edits(&whole, function, returns)?;
-    image::apply(&mut code, image::address(&whole, "_text")?, &edits)?;
-    if let Some((bytes, jump)) = *lead {
-        let mut before = vec![0; bytes];
-        before[..4].copy_from_slice(&jump.to_le_bytes());
-        code.splice(0..0, before);
-    }
-    let image = lab.out("audit/image");
-    files::write(&image, &code)?;
-    Ok(Bootable { image, symbols })
 }
 
 #[cfg(test)]

@@ -343,6 +343,12 @@ const LONG: &[Stage] = &[
         ],
         made_from: GUEST,
     },
+    Stage {
+        name: "armv7: mutations",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "mutate", "--arch", "armv7"],
+        made_from: GUEST,
+    },
     audit(
         "armv7: flushes",
         &["cohort", "lab", "audit", "--arch", "armv7"],

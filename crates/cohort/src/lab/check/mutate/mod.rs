@@ -6,11 +6,12 @@
 //! (see `image.rs`), and in which that one test runs. First all of the tests run on the kernel as it
 //! is: a test that fails there shows nothing.
 
-pub(super) mod image;
+pub(super) mod bootable;
+mod image;
 
 use super::tally::Tally;
 use crate::lab::Lab;
-use crate::lab::arch::LAB;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::experiment::results::{json, save, utc};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs::{self, Program};
@@ -22,6 +23,7 @@ use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use crate::show;
 use anyhow::{Context, Result, bail};
+use bootable::Bootable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,6 +44,9 @@ pub struct Options {
     /// The kernel.
     #[arg(long, value_enum, default_value_t = Config::Bench)]
     config: Config,
+    /// The architecture: the functions that only its kernel has, but for amd64's, which are all others.
+    #[arg(long, value_name = "NAME", default_value_t = LAB)]
+    arch: Arch,
     /// Only functions whose name contains this.
     #[arg(long, value_name = "WORD")]
     filter: Option<String>,
@@ -63,6 +68,9 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Mutation {
     function: String,
+    /// The architecture that alone has it; without one, every one has, and amd64 runs it.
+    #[serde(default = "lab_arch", skip_serializing_if = "is_lab")]
+    arch: Arch,
     /// What it returns; nothing for a function without a value.
     returns: Option<i32>,
     /// The invariants that it keeps.
@@ -87,6 +95,14 @@ struct Mutation {
 struct Unmutated {
     invariant: u32,
     why: String,
+}
+
+fn lab_arch() -> Arch {
+    LAB
+}
+
+fn is_lab(arch: &Arch) -> bool {
+    *arch == LAB
 }
 
 fn always() -> String {
@@ -186,8 +202,12 @@ impl File {
                 Some(case) => format!(": {case}"),
                 None => String::new(),
             };
+            let arch = match mutation.arch == LAB {
+                true => String::new(),
+                false => format!(" ({})", mutation.arch),
+            };
             text.push_str(&format!(
-                "| `{}`{value} | {} | {} | `{}`{case} |\n",
+                "| `{}`{value}{arch} | {} | {} | `{}`{case} |\n",
                 mutation.function,
                 numbers(&mutation.invariants),
                 mutation.what,
@@ -239,6 +259,7 @@ fn numbers(invariants: &[u32]) -> String {
 /// What all guests have.
 struct Host<'a> {
     lab: &'a Lab,
+    arch: Arch,
     init: PathBuf,
     programs: Vec<Program>,
     rootfs: PathBuf,
@@ -249,7 +270,7 @@ impl Host<'_> {
         let limit = GUEST_LIMIT * steps.len().max(1) as u64;
         Spec {
             name,
-            machine: Machine::lab(),
+            machine: Machine::of(self.arch)?,
             kernel: image,
             memory: 1_024,
             cpus: 2,
@@ -282,24 +303,29 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
         .iter()
         .filter(|mutation| {
             let filter = options.filter.as_ref();
-            filter.is_none_or(|word| mutation.function.contains(word))
+            mutation.arch == options.arch
+                && filter.is_none_or(|word| mutation.function.contains(word))
         })
         .collect();
     if chosen.is_empty() {
-        bail!("no mutation is of a function with that in its name");
+        bail!(
+            "no mutation of {} is of a function with that in its name",
+            options.arch
+        );
     }
     let _lock = files::Lock::take(&lab.out("mutate.lock"), "another run of `lab mutate`")?;
     let start = Instant::now();
-    let kernel = build::build(lab, options.config)?;
+    let arch = options.arch;
+    let kernel = build::build_for(lab, arch, options.config)?;
     let host = Host {
         lab,
-        init: programs::init(lab)?,
-        programs: programs::selftests(lab, LAB, options.config)?,
-        rootfs: rootfs::image(lab, "base")?,
+        arch,
+        init: programs::init_for(lab, arch)?,
+        programs: programs::selftests(lab, arch, options.config)?,
+        rootfs: rootfs::image(lab, arch.rootfs)?,
     };
-    let whole = std::fs::read(&kernel.image)
-        .with_context(|| format!("cannot read {}", kernel.image.display()))?;
-    let sound = sound(&host, &kernel.image, &chosen)?;
+    let whole = Bootable::built(&kernel);
+    let sound = sound(&host, &whole.image, &chosen)?;
     let mut mutations = Vec::new();
     let mut tally = Tally::new();
     for mutation in chosen {
@@ -333,6 +359,10 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
             seconds: began.elapsed().as_secs(),
         });
     }
+    let name = match arch == LAB {
+        true => "mutate".to_string(),
+        false => format!("mutate-{arch}"),
+    };
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: utc(SystemTime::now()),
@@ -340,7 +370,7 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
         seconds: start.elapsed().as_secs(),
         mutations,
     };
-    save(lab, "mutate", &json(&results)?)?;
+    save(lab, &name, &json(&results)?)?;
     crate::output::print(table(&results))?;
     Ok(tally)
 }
@@ -375,17 +405,16 @@ fn sound(
 }
 
 /// Boots a kernel with one function that does nothing.
-fn mutated(host: &Host, whole: &[u8], mutation: &Mutation) -> Result<Fate> {
-    let changed = match image::without(whole, &mutation.function, mutation.returns) {
+fn mutated(host: &Host, whole: &Bootable, mutation: &Mutation) -> Result<Fate> {
+    let dir = host.lab.out("mutate");
+    let changed = match whole.without(host.arch, &mutation.function, mutation.returns, &dir) {
         Ok(changed) => changed,
         Err(error) => return Ok(Fate::Void(format!("{error:#}"))),
     };
-    let image = host.lab.out("mutate/vmlinux");
-    files::write(&image, &changed)?;
     let step = mutation.step();
     let name = format!("mutate-{}", mutation.function);
-    let outcome = host.boot(name, &image, &mutation.words(), vec![step.clone()])?;
-    files::remove(&image)?;
+    let outcome = host.boot(name, &changed.image, &mutation.words(), vec![step.clone()])?;
+    changed.remove()?;
     Ok(fate(&outcome, &step.name))
 }
 
@@ -456,10 +485,10 @@ mod tests {
     fn functions_and_programs_are_in_the_kernel_and_the_document_lists_them() {
         let lab = repository();
         let file = File::read(&lab).unwrap();
-        let sources: String = files::walk(&lab.path("kernel/overlay/mm"))
-            .unwrap()
+        let sources: String = ["kernel/overlay/mm", "kernel/overlay/arch"]
             .iter()
-            .map(|path| files::read(path).unwrap())
+            .flat_map(|dir| files::walk(&lab.path(dir)).unwrap())
+            .map(|path| files::read(&path).unwrap())
             .collect();
         for mutation in &file.mutation {
             let call = format!("{}(", mutation.function);
