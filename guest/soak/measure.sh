@@ -78,17 +78,14 @@ awk -v more=$((lists + shadow)) '/^MemFree:/ { print "metric Free", $2 + more, "
 awk '{ print "metric ZramUsed", $3 / 1024, "kB" }' /sys/block/zram0/mm_stat
 # For whoever has to find out where memory went: `slab NAME kB`, see grown() of soak.rs.
 awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
-# What the processes that are left share is in use, not lost. A table is counted once for each of
-# them, so that the difference is a lower limit of what nobody has: below nothing means nothing.
-held=$(cat /proc/[0-9]*/cohort 2>/dev/null | awk '
-	/^SharedTables:/ { tables += $2 }
-	/^SharedPmdTables:/ { upper += $2 }
-	END { print tables + 0, upper + 0 }')
+# A record belongs to a page table that a process has: also after all its other users have left,
+# until the process next writes there. So what the processes that are left have of page tables is no
+# loss; the difference is a lower limit of what nobody has, and below nothing means nothing.
+used=$(cat /proc/[0-9]*/status 2>/dev/null | awk '/^VmPTE:/ { kB += $2 } END { print kB / 4 }')
 # slabinfo counts every object of a slab that a processor allocates from or keeps for itself, in use
 # or not: some 30 for each processor that has forked or freed one since the cache was shrunk. So the
 # caches are shrunk and read many times for 3 s, by one process that forks none, and the least counts.
-awk -v tables="${held% *}" -v upper="${held#* }" '
-	function lost(objects, used) { return objects > used ? objects - used : 0 }
+awk -v used="$used" '
 	function seconds(	line) {
 		getline line <"/proc/uptime"
 		close("/proc/uptime")
@@ -116,12 +113,12 @@ awk -v tables="${held% *}" -v upper="${held#* }" '
 				close("/proc/slabinfo")
 			}
 			for (name in least) {
-				print "metric", name, lost(least[name],
-					name == "cohort_upper" ? upper : tables), "objects"
+				lost = least[name] > used ? least[name] - used : 0
+				print "metric", name, lost, "objects"
 				print "metric " name ".objects", least[name], "objects"
 			}
 		}
-		print "metric SharedTables", tables, "tables"
+		print "metric UsedTables", used, "tables"
 	}'
 awk '/^cohort_ptp_(shared|joined|left)|^cohort_ptp_unshared_fault / {
 	print "metric", $1, $2, "events" }' /proc/vmstat
