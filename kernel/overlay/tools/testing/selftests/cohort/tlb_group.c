@@ -5,8 +5,20 @@
  */
 #include "common.h"
 
+#include "lib/uffd.h"
+
 #include <sched.h>
 #include <sys/ptrace.h>
+
+/* the kernel's mm/gup_test.h */
+#define GUP_TEST	"/sys/kernel/debug/gup_test"
+#define PIN_LONGTERM_TEST_START	_IOW('g', 7, struct pin_longterm_test)
+
+struct pin_longterm_test {
+	__u64 addr;
+	__u64 size;
+	__u32 flags;
+};
 
 #define STARTED		"COHORT_SELFTEST_TLB_GROUP"
 #define LEADER		"--leader"
@@ -146,7 +158,33 @@ static void test_children(long arg)
 }
 
 /* Ways to differ from the others in page 1 of the code. */
-enum { UNMAP, OVER, OVER_FILE, WRITABLE, NO_ACCESS, MOVE, POKE, NR_WAYS };
+enum { UNMAP, OVER, OVER_FILE, WRITABLE, NO_ACCESS, MOVE, POKE, PIN, WATCH };
+
+/* a device may read a page for long: it gets one that is this process's alone */
+static long pin(char *page)
+{
+	struct pin_longterm_test what = { .addr = (uintptr_t)page, .size = page_size };
+	int fd = open(GUP_TEST, O_RDWR);
+
+	if (fd < 0)
+		return -errno;
+	return ioctl(fd, PIN_LONGTERM_TEST_START, &what) ? -errno : 0;
+}
+
+/* a program provides what is missing */
+static long watch(char *page)
+{
+	struct uffdio_register what = {
+		.range = { (uintptr_t)page, page_size },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		return -errno;
+	return ioctl(fd, UFFDIO_REGISTER, &what) ? -errno : 0;
+}
 
 static long differ(long way, long unused)
 {
@@ -181,6 +219,10 @@ static long differ(long way, long unused)
 	case MOVE:
 		return mremap(page, page_size, page_size, MREMAP_MAYMOVE | MREMAP_FIXED,
 			      to) == to ? 0 : -errno;
+	case PIN:
+		return pin(page);
+	case WATCH:
+		return watch(page);
 	}
 	return 0;
 }
@@ -212,6 +254,8 @@ static void test_differ(long way)
 {
 	long err;
 
+	if (way == PIN && access(GUP_TEST, F_OK))
+		skip("this kernel has no gup_test");
 	start(3);
 	if (way == POKE) {
 		poke(1);
@@ -222,6 +266,8 @@ static void test_differ(long way)
 	must(!member(1), "who differs is still a member");
 	if (way == UNMAP || way == NO_ACCESS || way == MOVE)
 		sees(ask(1, reads, 1, 0) == SIGSEGV, "it still reads the page");
+	else if (way == PIN || way == WATCH)
+		sees(ask(1, read_code, 1, CODE_TAG), "it does not see the page any more");
 	else
 		sees(ask(1, read_code, 1, OWN_TAG - 1), "it does not see its own page");
 	sees_code(1, 1);
@@ -544,6 +590,48 @@ static void test_beside(long arg)
 	}
 }
 
+enum { DONE, DONE_INJECTED, FAILED };
+
+static long unmap_failing(long nth, long unused)
+{
+	bool injected;
+	long err;
+
+	arm(nth);
+	err = munmap(code + page_size, page_size);
+	injected = disarm();
+	if (err)
+		return injected ? FAILED : -errno;
+	return injected ? DONE_INJECTED : DONE;
+}
+
+/* Who cannot leave for want of memory has all its code, as before, and leaves the next time. */
+static void test_leave_fails(long arg)
+{
+	long got = FAILED, failed = 0;
+
+	need_injection();
+	start(1);
+	for (long nth = 1; got != DONE && nth < 500; nth++) {
+		spawn(2);
+		got = ask(2, unmap_failing, nth, 0);
+		must(got >= 0, "munmap: %s", strerror(-got));
+		if (got == FAILED) {
+			failed++;
+			sees_code(2, -1);
+			must(!ask(2, differ, UNMAP, 0), "munmap fails for ever");
+		}
+		must(!member(2), "who differs is still a member");
+		sees(ask(2, reads, 1, 0) == SIGSEGV, "it still reads the page");
+		sees_code(2, 1);
+		quit(2);
+		must(member(1), "a sibling has left");
+		sees_code(1, -1);
+	}
+	must(got == DONE, "munmap takes more than 500 allocations");
+	must(failed, "no allocation of munmap failed");
+}
+
 static long read_late(long unused, long unused2)
 {
 	return page_is(LATE_AT, LATE_TAG);
@@ -650,6 +738,9 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Whose code grows leaves", test_grow, .guards = INVARIANT(1) },
 	{ "Whose code a debugger changes leaves", test_differ, POKE, .guards = INVARIANT(1) },
+	{ "Whose code is pinned for long leaves", test_differ, PIN, .guards = INVARIANT(1) },
+	{ "Whose code a program provides leaves", test_differ, WATCH,
+	  .guards = INVARIANT(1) },
 	{ "Who gets a uprobe in its code leaves", test_uprobe, .guards = INVARIANT(1) },
 	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
 	{ "Who changes nothing of the code stays", test_other, .guards = POLICY },
@@ -662,12 +753,15 @@ static const struct test_case cases[] = {
 	{ "Members come and go", test_storm, .guards = INVARIANT(4) | INVARIANT(5) },
 	{ "Members leave while their threads free tables", test_beside,
 	  .guards = INVARIANT(1) },
+	{ "A leave that finds no memory changes nothing", test_leave_fails,
+	  .guards = INVARIANT(1) },
 	{ "One group after another", test_rounds, .guards = INVARIANT(1) },
 };
 
 int main(int argc, char **argv)
 {
 	char word[16];
+	int ret;
 
 	page_size = sysconf(_SC_PAGESIZE);
 	if (argc == 2 && !strcmp(argv[1], OUTSIDER))
@@ -676,8 +770,6 @@ int main(int argc, char **argv)
 		return leader(atoi(argv[2]));
 	if (!getenv(STARTED) && !lead_again(0, 0)) {
 		for (int i = 1; i <= ROUNDS && !rounds_failed; i++) {
-			int ret;
-
 			snprintf(word, sizeof(word), "%d", i);
 			ret = run_self(LEADER, word);
 			if (ret)
@@ -693,5 +785,8 @@ int main(int argc, char **argv)
 		if (map_code(CODE_TAG) || map_late() || map_probed())
 			code = NULL;
 	}
-	return run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	save_injection();
+	ret = run_cases(argc, argv, cases, ARRAY_SIZE(cases));
+	restore_injection();
+	return ret;
 }
