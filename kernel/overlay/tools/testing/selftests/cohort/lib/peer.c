@@ -29,6 +29,9 @@ void need_peers(int n)
 	}
 }
 
+/* What a peer that cannot go on ends with; a case's verdict is none of these. */
+enum { NO_REQUEST = 101, NO_REPLY };
+
 static __noreturn void serve(int who)
 {
 	struct request req;
@@ -39,11 +42,13 @@ static __noreturn void serve(int who)
 		n = read(channels[who].request[0], &req, sizeof(req));
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n != sizeof(req) || !req.fn)
+		if (n != sizeof(req))
+			_exit(NO_REQUEST);
+		if (!req.fn)
 			_exit(0);
 		ret = req.fn(req.a, req.b);
 		if (write(channels[who].reply[1], &ret, sizeof(ret)) != sizeof(ret))
-			_exit(1);
+			_exit(NO_REPLY);
 	}
 }
 
@@ -116,6 +121,22 @@ long answer(int who)
 	}
 }
 
+/* How a peer ended that nobody told to. */
+static __noreturn void fail_dead(int who)
+{
+	int status;
+
+	if (waitpid(pid_of(who), &status, WNOHANG) != pid_of(who))
+		fail("peer %d died, as no child of this process", who);
+	if (WIFSIGNALED(status))
+		fail("peer %d died of signal %d", who, WTERMSIG(status));
+	if (WEXITSTATUS(status) == NO_REQUEST)
+		fail("peer %d could not read what to do", who);
+	if (WEXITSTATUS(status) == NO_REPLY)
+		fail("peer %d could not write its answer", who);
+	fail("peer %d exited with %d", who, WEXITSTATUS(status));
+}
+
 long ask(int who, peer_fn fn, long a, long b)
 {
 	long ret;
@@ -128,7 +149,7 @@ long ask(int who, peer_fn fn, long a, long b)
 		/* the peer's verdict is the case's */
 		if (board->verdict != KSFT_PASS)
 			_exit(board->verdict);
-		fail("peer %d died", who);
+		fail_dead(who);
 	}
 	return ret;
 }
