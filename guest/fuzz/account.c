@@ -24,7 +24,7 @@ struct sums {
 static bool is_tested(u32 slot, u64 start, u64 end)
 {
 	for (u32 page = 0; page < NR_PAGES; page = segment_end(page)) {
-		u64 low = (u64)layout_addr(&board->slots[slot].layout, page);
+		u64 low = (unsigned long)layout_addr(&board->slots[slot].layout, page);
 
 		if (start >= low && end <= low + (segment_end(page) - page) * PAGE)
 			return true;
@@ -89,7 +89,7 @@ static void find_zero_frame(void)
 	u64 entry = 0;
 
 	if (page != MAP_FAILED && page[0] == 0 &&
-	    pread(fd, &entry, 8, (u64)page / PAGE * 8) == 8)
+	    pread(fd, &entry, 8, (unsigned long)page / PAGE * 8) == 8)
 		zero_frame = frame_of(entry);
 	close(fd);
 	munmap((void *)page, PAGE);
@@ -123,7 +123,7 @@ bool read_pagemap(u32 slot, u64 entries[NR_PAGES])
 		ssize_t size = (segment_end(page) - page) * 8;
 
 		good &= pread(fd, entries + page, size,
-			      (u64)layout_addr(of, page) / PAGE * 8) == size;
+			      (unsigned long)layout_addr(of, page) / PAGE * 8) == size;
 	}
 	close(fd);
 	return good;

@@ -160,9 +160,9 @@ static s64 other_memory(const struct cmd *cmd, bool writes)
 		if (fd < 0)
 			return -errno;
 		ret = writes ? pwrite64(fd, scratch, cmd->n * PAGE,
-					(off64_t)remote.iov_base) :
+					(unsigned long)remote.iov_base) :
 			       pread64(fd, scratch, cmd->n * PAGE,
-				       (off64_t)remote.iov_base);
+				       (unsigned long)remote.iov_base);
 		ret = errno_or(ret);
 		close(fd);
 	} else if (writes) {
@@ -210,7 +210,7 @@ static s64 look(u32 page, u32 n)
 
 	for (u32 i = 0; i < n; i += 512)
 		if (pread64(fd, scratch, (n - i < 512 ? n - i : 512) * 8,
-			    (u64)page_addr(page + i) / PAGE * 8) < 0)
+			    (unsigned long)page_addr(page + i) / PAGE * 8) < 0)
 			break;
 	close(fd);
 	mincore(page_addr(page), n * PAGE, core);
@@ -227,7 +227,7 @@ static s64 look(u32 page, u32 n)
 static s64 uffd_command(const struct cmd *cmd)
 {
 	struct uffdio_range range = {
-		(u64)page_addr(cmd->page), cmd->n * PAGE
+		(unsigned long)page_addr(cmd->page), cmd->n * PAGE
 	};
 	s64 ret;
 
@@ -252,7 +252,7 @@ static s64 uffd_command(const struct cmd *cmd)
 		return errno_or(ioctl(uffd, UFFDIO_UNREGISTER, &range));
 	case OP_UCOPY: {	/* a: seq */
 		struct uffdio_copy copy = {
-			.dst = range.start, .src = (u64)scratch, .len = PAGE,
+			.dst = range.start, .src = (unsigned long)scratch, .len = PAGE,
 		};
 
 		fill_words(scratch, own_tag(cmd->page, cmd->a));
@@ -295,7 +295,7 @@ static s64 drain(void)
 static s64 pin(const struct cmd *cmd)
 {
 	struct pin_longterm_test test = {
-		.addr = (u64)page_addr(cmd->page), .size = cmd->n * PAGE,
+		.addr = (unsigned long)page_addr(cmd->page), .size = cmd->n * PAGE,
 		.flags = cmd->a,
 	};
 	s64 ret;
@@ -316,7 +316,7 @@ static s64 pin(const struct cmd *cmd)
 /* The content of the pinned pages, as a device would see it. */
 static s64 pin_read(const struct cmd *cmd)
 {
-	u64 addr = (u64)scratch;
+	u64 addr = (unsigned long)scratch;
 	s64 ret;
 
 	if (pin_fd < 0)
@@ -371,9 +371,9 @@ static s64 scan(const struct cmd *cmd)
 	static struct pm_scan_region regions[64];
 	struct pm_scan args = {
 		.size = sizeof(args),
-		.start = (u64)page_addr(cmd->page),
-		.end = (u64)page_addr(cmd->page) + cmd->n * PAGE,
-		.vec = (u64)regions,
+		.start = (unsigned long)page_addr(cmd->page),
+		.end = (unsigned long)page_addr(cmd->page) + cmd->n * PAGE,
+		.vec = (unsigned long)regions,
 		.vec_len = ARRAY_SIZE(regions),
 		.category_anyof_mask = cmd->a,
 		.return_mask = cmd->a,

@@ -10,7 +10,7 @@ extern u64 ops, rounds, forks, execs;
 
 double now_seconds(void);
 
-void *shared_memory(u64 at, size_t size);
+void *shared_memory(unsigned long at, size_t size);
 /*
  * Without a race all run on one processor: a message to another one is slow, and
  * under emulation slower than all else.

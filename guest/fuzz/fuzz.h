@@ -21,6 +21,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+/* Offsets in /proc/PID/mem and pagemap have 64 bits on every architecture. */
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -111,8 +115,8 @@ struct result {
 
 /* Where a process has the pages that are tested. */
 struct layout {
-	u64 base;
-	u64 heap;
+	unsigned long base;
+	unsigned long heap;
 };
 
 /* A worker's place on the board, the memory it shares with the controller. */
@@ -147,17 +151,34 @@ extern struct board *board;
 extern struct layout layout;	/* this process's own */
 
 /*
+ * Where a process has the pages that are tested, at MAX_SHIFT different places, the board
+ * and the controller's memory. Addresses of 32 bits have 3 GB for all of it: the program
+ * and its heap lie below, the stack and what mmap() finds a place for above.
+ */
+#if __SIZEOF_POINTER__ == 8
+#define MAP_BASE	(1UL << 44)
+#define MAX_SHIFT	((1UL << 32) - (1UL << 20))
+#define BOARD_AT	(2UL << 44)
+#define WORLD_AT	(3UL << 44)
+#else
+#define MAP_BASE	0x10000000UL
+#define MAX_SHIFT	0x28000UL
+#define BOARD_AT	0x3a000000UL
+#define WORLD_AT	0x3c000000UL
+#endif
+
+/*
  * The first pages lie in a gigabyte that has mostly shared memory: there a kernel
  * may share a table of tables. It may ask for more than a few pages, hence the
  * ballast, which nobody touches but for BALLAST: by a fault there, a process that
  * started by exec may join a table of tables.
  */
 #define GIGABYTE	(1UL << 30)
-#define MAP_BASE	(1UL << 44)
 #define BALLAST		(128UL << 20)
 #define BALLAST_AT	(GIGABYTE + GIGABYTE / 2)
-/* Pages by which a layout may be moved: the board lies behind all of them. */
-#define MAX_SHIFT	((1UL << 32) - (1UL << 20))
+/* MAX_SHIFT: pages by which a layout may be moved. The board lies behind all of them. */
+_Static_assert(MAP_BASE + MAX_SHIFT * PAGE + MAP_PAGES * PAGE <= BOARD_AT,
+	       "pages that are tested reach the board");
 
 static inline char *layout_addr(const struct layout *of, u32 page)
 {

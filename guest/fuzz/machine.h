@@ -100,6 +100,58 @@ static inline long raw_futex(int *word, int op, int value)
 	return a;
 }
 
+#elif defined(__arm__)
+
+/* A pair of registers begins with an even one; the number of words is on the stack. */
+#define PROBES \
+	".text\n" \
+	".arm\n" \
+	".globl probe_load, probe_store, probe_add\n" \
+	".globl probe_begin, probe_fault, probe_end\n" \
+	"probe_begin:\n" \
+	"probe_load:\n" \
+	"	mov	ip, r2\n" \
+	"1:	ldrd	r2, r3, [r1], #8\n" \
+	"	strd	r2, r3, [r0], #8\n" \
+	"	subs	ip, ip, #1\n" \
+	"	bne	1b\n" \
+	"	mov	r0, #0\n" \
+	"	bx	lr\n" \
+	"probe_store:\n" \
+	"	ldr	ip, [sp]\n" \
+	"1:	strd	r2, r3, [r0], #8\n" \
+	"	adds	r2, r2, #1\n" \
+	"	adc	r3, r3, #0\n" \
+	"	subs	ip, ip, #1\n" \
+	"	bne	1b\n" \
+	"	mov	r0, #0\n" \
+	"	bx	lr\n" \
+	"probe_add:\n" \
+	"1:	ldrexd	r2, r3, [r0]\n" \
+	"	strexd	r1, r2, r3, [r0]\n" \
+	"	cmp	r1, #0\n" \
+	"	bne	1b\n" \
+	"	mov	r0, #0\n" \
+	"probe_fault:\n" \
+	"	bx	lr\n" \
+	"probe_end:\n"
+
+#define PC_OF(regs)	((regs)->arm_pc)
+#define RESULT_OF(regs)	((regs)->arm_r0)
+
+static inline long raw_futex(int *word, int op, int value)
+{
+	register long nr asm("r7") = SYS_futex;
+	register long a asm("r0") = (long)word;
+	register long b asm("r1") = op;
+	register long c asm("r2") = value;
+	register long d asm("r3") = 0;
+
+	asm volatile("svc 0" : "+r"(a)
+		     : "r"(nr), "r"(b), "r"(c), "r"(d) : "memory");
+	return a;
+}
+
 #else
 #error "the fuzzer does not know this architecture"
 #endif

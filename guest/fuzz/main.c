@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 	make_board();
 	if (opt.sabotage)
 		snprintf(board->sabotage, sizeof(board->sabotage), "%s", opt.sabotage);
-	world = shared_memory(3UL << 44, sizeof(*world));
+	world = shared_memory(WORLD_AT, sizeof(*world));
 	/* The workers must neither have it nor be slowed down by it. */
 	madvise(world, sizeof(*world), MADV_DONTFORK);
 	place_heap();

@@ -268,7 +268,6 @@ u32 add_mirrors(struct round *round, u32 slot)
 
 u32 pick_shift(void)
 {
-	const u32 places = MAX_SHIFT / (CHUNK * CHUNK);
 	int other;
 
 	if (strcmp(opt.exec, "random"))
@@ -281,11 +280,11 @@ u32 pick_shift(void)
 		return other < 0 ? 0 :
 		       (board->slots[other].layout.base - MAP_BASE) / PAGE;
 	case 3:			/* the same place in a gigabyte */
-		return rnd(places) * CHUNK * CHUNK;
+		return rnd(MAX_SHIFT / (CHUNK * CHUNK)) * CHUNK * CHUNK;
 	case 4 ... 6:		/* in a table */
-		return rnd(places * CHUNK) * CHUNK;
+		return rnd(MAX_SHIFT / CHUNK) * CHUNK;
 	default:
-		return rnd(places * CHUNK * CHUNK);
+		return rnd(MAX_SHIFT);
 	}
 }
 

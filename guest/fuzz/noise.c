@@ -19,7 +19,7 @@ static char noise_stack[32768] __attribute__((aligned(16)));
  */
 static int noise_main(void *arg)
 {
-	u64 x = (u64)arg * 0x9e3779b97f4a7c15ULL + 1;
+	u64 x = (unsigned long)arg * 0x9e3779b97f4a7c15ULL + 1;
 
 	for (;;) {
 		u64 word;
@@ -55,7 +55,7 @@ void noise(bool on)
 		if (clone(noise_main, noise_stack + sizeof(noise_stack),
 			  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
 			  CLONE_THREAD | CLONE_SYSVSEM,
-			  (void *)(u64)(my->id + 1)) < 0)
+			  (void *)(unsigned long)(my->id + 1)) < 0)
 			return;
 		noise_alive = true;
 	}

@@ -96,7 +96,7 @@ void choose_processors(bool race)
 	sched_setaffinity(0, sizeof(all), race ? &all : &one);
 }
 
-void *shared_memory(u64 at, size_t size)
+void *shared_memory(unsigned long at, size_t size)
 {
 	void *memory = mmap((void *)at, size, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

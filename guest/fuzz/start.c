@@ -16,8 +16,6 @@
 
 #include "kernel.h"
 
-#define BOARD_AT	(2UL << 44)
-
 static int board_fd, ballast_fd;
 
 /* Memory without a name, for all who have the descriptor. */
@@ -30,7 +28,7 @@ static int make_memory(size_t size)
 	return fd;
 }
 
-static void map_memory(u64 at, size_t size, int fd)
+static void map_memory(unsigned long at, size_t size, int fd)
 {
 	int flags = MAP_FIXED_NOREPLACE;
 
@@ -41,7 +39,7 @@ static void map_memory(u64 at, size_t size, int fd)
 
 static void map_board(void)
 {
-	const u64 table = CHUNK * PAGE;
+	const unsigned long table = CHUNK * PAGE;
 
 	_Static_assert(sizeof(*board) < CHUNK * PAGE, "the board fills a table");
 	map_memory(BOARD_AT, sizeof(*board), board_fd);
@@ -64,7 +62,7 @@ void make_board(void)
 
 void place_heap(void)
 {
-	layout.heap = ((u64)sbrk(0) + 3 * CHUNK * PAGE - 1) / (CHUNK * PAGE) *
+	layout.heap = ((unsigned long)sbrk(0) + 3 * CHUNK * PAGE - 1) / (CHUNK * PAGE) *
 		      (CHUNK * PAGE);
 	/* A page that nobody may touch keeps its region apart from the C library's. */
 	if (brk((char *)layout.heap) ||

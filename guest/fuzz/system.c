@@ -37,9 +37,12 @@ int write_file(const char *path, const char *text)
 /* For @ms, or if that is 0 as long as it takes. */
 void futex_wait(u32 *word, u32 value, u32 ms)
 {
-	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
+	/* The C library's may have 64 bits where this call's have 32. */
+	struct {
+		long sec, nsec;
+	} time = { ms / 1000, ms % 1000 * 1000000L };
 
-	syscall(SYS_futex, word, FUTEX_WAIT, value, ms ? &ts : NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAIT, value, ms ? &time : NULL, NULL, 0);
 }
 
 void futex_wake(u32 *word)
