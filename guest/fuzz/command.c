@@ -101,8 +101,8 @@ static s64 leave(u32 how)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 		break;
 	case 1:		/* raw: of this thread alone */
-		syscall(SYS_setresuid, -1, 65534, -1);
-		syscall(SYS_setresuid, -1, 0, -1);
+		syscall(RAW_SETRESUID, -1, 65534, -1);
+		syscall(RAW_SETRESUID, -1, 0, -1);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		break;
 	default:

@@ -5,11 +5,19 @@
 
 #include <linux/types.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "../workloads/lib/uapi.h"
 
 #ifndef SYS_process_madvise
 #define SYS_process_madvise	440
+#endif
+
+/* With users of 32 bits: where that is another call, a kernel may lack the older one. */
+#ifdef SYS_setresuid32
+#define RAW_SETRESUID	SYS_setresuid32
+#else
+#define RAW_SETRESUID	SYS_setresuid
 #endif
 
 /* PAGEMAP_SCAN of linux/fs.h, under names of its own: headers of 6.7 have it. */
