@@ -65,7 +65,7 @@ pub struct Facts {
     pub cflags: &'static [&'static str],
     /// Other packages that its guests need: name and reason.
     pub packages: &'static [(&'static str, &'static str)],
-    /// The fuzzer runs on it: it needs an address space of 64 bits.
+    /// The fuzzer runs on it: it needs pages of 4 KB.
     pub fuzzes: bool,
     /// The root file system of its guests when they run the kernel's selftests: a recipe.
     pub rootfs: &'static str,
@@ -186,7 +186,7 @@ const ARMV7: Facts = Facts {
             "the guest's programs for armv7 are linked with it",
         ),
     ],
-    fuzzes: false,
+    fuzzes: true,
     rootfs: "tools-armv7",
     rust: Some("armv7-unknown-linux-gnueabihf"),
     icount: "",
@@ -258,6 +258,7 @@ pub static ALL: &[Facts] = &[
     },
     Facts {
         name: "arm64-16k",
+        fuzzes: false,
         kernel: Some(KernelBuild {
             config: &["arm64", "arm64-16k"],
             ..ARM64_KERNEL

@@ -333,10 +333,12 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("pristine"));
         let line = ["audit", "--babelfish", "--kernel", "vmlinux"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
-        // The fuzzer is for 64 bits.
         let armv7 = names(&["--arch", "armv7"]);
-        assert_eq!(armv7.len(), 1 + SELFTESTS.len());
+        assert_eq!(armv7.len(), STOCK.len() + SELFTESTS.len());
         assert!(armv7.contains(&"tlb_group".to_string()));
+        // The fuzzer is for pages of 4 KB.
+        let pages = names(&["--arch", "arm64-16k"]);
+        assert_eq!(pages.len(), 1 + SELFTESTS.len());
         for line in [
             &["--arch", "arm64", "--babelfish"][..],
             &["--arch", "armv7", "--load"],

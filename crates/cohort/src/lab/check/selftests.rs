@@ -52,7 +52,7 @@ const TLB_GROUP: &str = "CONFIG_COHORT_TLB";
 /// Makes the program that it executes the first of a group that does, and its options.
 const LEADER: &str = "cohort-exec";
 const LEADER_OPTIONS: &str = "--tlb --leave-ids";
-/// The test program is no zygote then, as without.
+/// The test program is no zygote then, as without. The fuzzer's processes are zygotes anyway.
 const PLAIN: &str = " -g";
 /// Makes itself one.
 const LEADS: &str = "tlb_group";
@@ -273,8 +273,12 @@ fn steps(names: &[&str], mode: &str, how: &How) -> Vec<Step> {
                 ),
                 name => format!("{name}{short} -m {mode}"),
             };
+            let plain = match name {
+                FUZZ_PROGRAM | REGRESSIONS_STEP => "",
+                _ => PLAIN,
+            };
             let command = match how.tlb_group && ![KUNIT_PROGRAM, LEADS].contains(&name) {
-                true => format!("{LEADER} {LEADER_OPTIONS} {command}{PLAIN}"),
+                true => format!("{LEADER} {LEADER_OPTIONS} {command}{plain}"),
                 false => command,
             };
             Step::new(name, STEP_LIMIT * times(how.full), command)
@@ -547,11 +551,12 @@ mod tests {
             tlb_group: true,
             ..How::default()
         };
-        let full = steps(&["share"], "always", &how);
+        let full = steps(&["share", "fuzz"], "always", &how);
         assert_eq!(
             full[0].command,
             "cohort-exec --tlb --leave-ids share -m always -g"
         );
+        assert!(full[1].command.ends_with("--tap --mode always"));
     }
 
     #[test]

@@ -171,11 +171,21 @@ pub fn build_for(lab: &Lab, arch: Arch, config: Config) -> Result<Kernel> {
 
 /// The image that is `given`, of which nothing more is known, or that of `config`, built.
 pub fn image(lab: &Lab, config: Config, given: Option<&Path>) -> Result<(PathBuf, Option<Kernel>)> {
+    image_for(lab, arch::LAB, config, given)
+}
+
+/// As [`image`], for another architecture.
+pub fn image_for(
+    lab: &Lab,
+    arch: Arch,
+    config: Config,
+    given: Option<&Path>,
+) -> Result<(PathBuf, Option<Kernel>)> {
     match given {
         Some(image) if image.is_file() => Ok((image.to_path_buf(), None)),
         Some(image) => bail!("there is no kernel image {}", image.display()),
         None => {
-            let kernel = build(lab, config)?;
+            let kernel = build_for(lab, arch, config)?;
             Ok((kernel.image.clone(), Some(kernel)))
         }
     }

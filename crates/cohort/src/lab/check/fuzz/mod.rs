@@ -9,12 +9,12 @@ mod log;
 mod shorten;
 
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::protocol::StepReport;
-use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Outcome, Spec, version_of};
 use crate::lab::host::files;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::say;
@@ -55,6 +55,9 @@ pub struct Options {
     /// The kernel; operations are some ten times slower on `debug`.
     #[arg(long, value_enum, default_value_t = Config::Debug)]
     config: Config,
+    /// The architecture of the kernel and its guests.
+    #[arg(long, value_name = "NAME", default_value = LAB.name)]
+    arch: Arch,
     /// A kernel image to use as it is, instead of a built one.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -96,6 +99,7 @@ pub struct Options {
 struct Results {
     schema_version: u32,
     date: String,
+    arch: Arch,
     kernel: Option<Kernel>,
     image: PathBuf,
     qemu: String,
@@ -129,6 +133,7 @@ struct Found {
 struct Bench<'a> {
     lab: &'a Lab,
     options: &'a Options,
+    machine: Machine<'static>,
     image: PathBuf,
     kernel: Option<Kernel>,
     init: PathBuf,
@@ -143,15 +148,20 @@ pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
     if options.minutes == 0 && options.replay.is_none() {
         bail!("--minutes must be 1 at least");
     }
+    let arch = options.arch;
+    if !arch.fuzzes {
+        bail!("the fuzzer needs pages of 4 KB: those of {arch} have another size");
+    }
     let replay = options.replay.as_deref().map(read_script).transpose()?;
-    let (image, kernel) = build::image(lab, options.config, options.kernel.as_deref())?;
+    let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
     let bench = Bench {
         lab,
         options,
+        machine: Machine::of(arch)?,
         image,
         kernel,
-        init: programs::init(lab)?,
-        fuzz: programs::fuzz(lab, arch::LAB)?,
+        init: programs::init_for(lab, arch)?,
+        fuzz: programs::fuzz(lab, arch)?,
     };
     match replay {
         Some(script) => bench.replay(&script),
@@ -205,6 +215,7 @@ impl Bench<'_> {
                 break;
             }
         }
+        let qemu = self.options.arch.qemu;
         let operations = sums.get("operations").copied().unwrap_or_default();
         let seconds = sums.get("seconds").copied().unwrap_or_default();
         let clean = found.is_empty();
@@ -214,9 +225,10 @@ impl Bench<'_> {
         self.write(Results {
             schema_version: SCHEMA_VERSION,
             date: results::utc(std::time::SystemTime::now()),
+            arch: self.options.arch,
             kernel: self.kernel.clone(),
             image: self.image.clone(),
-            qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
+            qemu: format!("{qemu} {}", version_of(qemu)?),
             mode: self.options.mode.clone(),
             exec: self
                 .options
@@ -293,7 +305,7 @@ impl Bench<'_> {
         programs.extend(more);
         Spec {
             name: name.into(),
-            machine: Machine::lab(),
+            machine: self.machine,
             kernel: &self.image,
             memory: 1_536,
             cpus: 2,
@@ -375,8 +387,9 @@ impl Bench<'_> {
         files::write(
             &file,
             format!(
-                "# {}\n# cohort lab fuzz --mode {} --replay {}\n{script}",
+                "# {}\n# cohort lab fuzz --arch {} --mode {} --replay {}\n{script}",
                 failure.message,
+                self.options.arch,
                 self.options.mode,
                 file.display()
             )
@@ -481,11 +494,14 @@ impl Bench<'_> {
     }
 
     fn write(&self, results: Results) -> Result<()> {
-        let name = match &results.exec {
-            Some(_) => "fuzz-exec",
-            None => "fuzz",
-        };
-        results::save(self.lab, name, &results::json(&results)?).map(drop)
+        let mut name = String::from("fuzz");
+        if results.exec.is_some() {
+            name.push_str("-exec");
+        }
+        if results.arch != LAB {
+            name.push_str(&format!("-{}", results.arch));
+        }
+        results::save(self.lab, &name, &results::json(&results)?).map(drop)
     }
 }
 
@@ -532,7 +548,7 @@ mod tests {
                 files::write(&lab.path(&path), &std::fs::read(&file).unwrap()).unwrap();
             }
         }
-        let program = programs::fuzz(&lab, arch::LAB).unwrap().file;
+        let program = programs::fuzz(&lab, LAB).unwrap().file;
         (dir, program)
     }
 
