@@ -102,7 +102,10 @@ static inline long raw_futex(int *word, int op, int value)
 
 #elif defined(__arm__)
 
-/* A pair of registers begins with an even one; the number of words is on the stack. */
+/*
+ * For programs compiled with -marm. A pair of registers begins with an even one, so the
+ * number of words of probe_store() is on the stack.
+ */
 #define PROBES \
 	".text\n" \
 	".arm\n" \
