@@ -22,6 +22,11 @@ impl Ending {
     pub fn success(self) -> bool {
         self == Ending::Exit(0)
     }
+
+    /// It is a test that has skipped all of its cases (KSFT_SKIP of kselftest.h).
+    pub fn skipped(self) -> bool {
+        self == Ending::Exit(4)
+    }
 }
 
 impl fmt::Display for Ending {
@@ -226,7 +231,7 @@ pub fn tap(step: &StepReport) -> Vec<Test> {
         }
     }
     let failed = tests.iter().any(|test| test.verdict == Verdict::Fail);
-    let skipped = matches!(step.ending, Ending::Exit(4)) || skip_all.is_some();
+    let skipped = step.ending.skipped() || skip_all.is_some();
     let problem = match (step.ending, plan) {
         _ if skipped && tests.is_empty() => {
             tests.push(Test {
