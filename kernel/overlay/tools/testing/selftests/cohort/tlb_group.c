@@ -763,11 +763,11 @@ int main(int argc, char **argv)
 	char word[16];
 	int ret;
 
-	page_size = sysconf(_SC_PAGESIZE);
-	if (argc == 2 && !strcmp(argv[1], OUTSIDER))
-		return outsider();
-	if (argc == 3 && !strcmp(argv[1], LEADER))
-		return leader(atoi(argv[2]));
+	if (argc >= 2 && (!strcmp(argv[1], OUTSIDER) || !strcmp(argv[1], LEADER))) {
+		page_size = sysconf(_SC_PAGESIZE);
+		return argc == 2 ? outsider() : leader(atoi(argv[2]));
+	}
+	read_options(argc, argv);
 	if (!getenv(STARTED) && !lead_again(0, 0)) {
 		for (int i = 1; i <= ROUNDS && !rounds_failed; i++) {
 			snprintf(word, sizeof(word), "%d", i);
