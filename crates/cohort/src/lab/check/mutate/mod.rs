@@ -44,7 +44,8 @@ pub struct Options {
     /// The kernel.
     #[arg(long, value_enum, default_value_t = Config::Bench)]
     config: Config,
-    /// The architecture: the functions that only its kernel has, but for amd64's, which are all others.
+    /// Run the mutations of this architecture: of amd64 those that every kernel has, of another one
+    /// those that its kernel alone has.
     #[arg(long, value_name = "NAME", default_value_t = LAB)]
     arch: Arch,
     /// Only functions whose name contains this.
@@ -309,7 +310,7 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
         .collect();
     if chosen.is_empty() {
         bail!(
-            "no mutation of {} is of a function with that in its name",
+            "{FILE} has no such mutation for {}: `cohort lab mutate --docs` lists all",
             options.arch
         );
     }
