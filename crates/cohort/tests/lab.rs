@@ -243,7 +243,6 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
         (&["fuzz", "--minutes", "0"], "must be 1 at least"),
         (&["fuzz", "--arch", "arm64-16k"], "needs pages of 4 KB"),
         (&["fuzz", "--arch", "m68k"], "unknown architecture m68k"),
-        (&["mutate", "--arch", "arm64"], "no such mutation for arm64"),
         (&["fuzz", "--shorten"], "--replay <FILE>"),
         (&["fuzz", "--replay", "/no/such/file"], "/no/such/file"),
         (

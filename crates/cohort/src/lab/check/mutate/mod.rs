@@ -509,6 +509,21 @@ mod tests {
     }
 
     #[test]
+    fn an_architecture_or_a_word_without_mutations_is_refused() {
+        for (arch, filter) in [("arm64", None), ("amd64", Some("no_such_function".into()))] {
+            let options = Options {
+                config: Config::Bench,
+                arch: arch.parse().unwrap(),
+                filter,
+                docs: false,
+            };
+            let refused = mutate(&repository(), &options).unwrap_err().to_string();
+            let why = format!("no such mutation for {arch}");
+            assert!(refused.contains(&why), "{refused}");
+        }
+    }
+
+    #[test]
     fn an_invariant_without_a_mutation_needs_a_reason() {
         let lab = repository();
         let mut file = File::read(&lab).unwrap();
