@@ -60,8 +60,6 @@ pub struct Options {
 #[serde(deny_unknown_fields)]
 struct File {
     mutation: Vec<Mutation>,
-    #[serde(default)]
-    unmutated: Vec<Unmutated>,
 }
 
 /// A function that does nothing, and the test that must see it.
@@ -88,14 +86,6 @@ struct Mutation {
     /// More words for its command line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     append: String,
-}
-
-/// An invariant without a mutation.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Unmutated {
-    invariant: u32,
-    why: String,
 }
 
 fn lab_arch() -> Arch {
@@ -152,18 +142,15 @@ impl File {
         Ok(file)
     }
 
-    /// Every invariant has a mutation, or a reason for none.
+    /// Every invariant has a mutation.
     fn check(&self) -> Result<()> {
         for invariant in 1..=INVARIANTS {
             let mutated = self
                 .mutation
                 .iter()
                 .any(|mutation| mutation.invariants.contains(&invariant));
-            let excused = self.unmutated.iter().any(|u| u.invariant == invariant);
-            match (mutated, excused) {
-                (false, false) => bail!("no mutation breaks invariant {invariant}"),
-                (true, true) => bail!("invariant {invariant} has mutations, and a reason for none"),
-                _ => {}
+            if !mutated {
+                bail!("no mutation breaks invariant {invariant}");
             }
         }
         let known = |invariant: &u32| (1..=INVARIANTS).contains(invariant);
@@ -182,9 +169,6 @@ impl File {
                 "the case of {} has an apostrophe: use another part",
                 mutation.function
             );
-        }
-        if self.unmutated.iter().any(|u| u.why.trim().is_empty()) {
-            bail!("an invariant without mutations says why");
         }
         Ok(())
     }
@@ -213,12 +197,6 @@ impl File {
                 numbers(&mutation.invariants),
                 mutation.what,
                 mutation.program,
-            ));
-        }
-        for unmutated in &self.unmutated {
-            text.push_str(&format!(
-                "| none | {} | | {} |\n",
-                unmutated.invariant, unmutated.why
             ));
         }
         text
@@ -524,20 +502,13 @@ mod tests {
     }
 
     #[test]
-    fn an_invariant_without_a_mutation_needs_a_reason() {
+    fn an_invariant_without_a_mutation_is_refused() {
         let lab = repository();
         let mut file = File::read(&lab).unwrap();
         file.mutation
             .retain(|mutation| !mutation.invariants.contains(&8));
         let error = file.check().unwrap_err().to_string();
         assert!(error.contains("invariant 8"), "{error}");
-        file.unmutated.push(Unmutated {
-            invariant: 8,
-            why: "none".into(),
-        });
-        file.check().unwrap();
-        file.mutation.extend(File::read(&lab).unwrap().mutation);
-        assert!(file.check().is_err());
     }
 
     fn outcome(lines: &[&str], end: End, complaints: &[&str]) -> Outcome {
