@@ -338,6 +338,13 @@ fn of(command: &str) -> Option<Extra> {
                 "Check the package of the host tools alone.",
             )]
         }
+        "cohort lab check-objects" => {
+            statuses = TESTS;
+            &[(
+                "cohort lab check-objects --arch riscv --arch m68k",
+                "Compare the objects of two architectures that the series does not know.",
+            )]
+        }
         "cohort lab bench-model" => &[(
             "cohort lab bench-model",
             "Print the model's speed beside QEMU's.",

@@ -4,8 +4,8 @@
 use super::Lab;
 use super::arch::{Arch, LAB};
 use super::check::{
-    arm64, audit, fuzz, groups, mmtests, mutate, native, packages, scan_kernels, selftests, soak,
-    stages, tally::Tally,
+    arm64, audit, fuzz, groups, mmtests, mutate, native, objects, packages, scan_kernels,
+    selftests, soak, stages, tally::Tally,
 };
 use super::experiment::{
     complete, definition, kept, made_from, map, papers, print, report, results, run as experiment,
@@ -179,6 +179,9 @@ enum Command {
     /// Build the Debian packages, install and remove them in clean roots of Debian 12 and 13, and boot
     /// the kernel's; fail if one of these fails.
     CheckPackages(packages::Options),
+    /// Compile what the series changes, with its options off, for six kernels; fail if an object is
+    /// not the stock kernel's.
+    CheckObjects(objects::Options),
     /// Measure the speed of the translation model against QEMU without it.
     BenchModel(bench::BenchArgs),
     /// List the experiments, their last and kept results, and which of these are old.
@@ -351,6 +354,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Command::CheckNative(options) => native::run(&lab, &options)?,
         Command::CheckPackages(options) => {
             let tally = packages::run(&lab, &options)?;
+            return counted(&tally, args.tally.as_deref());
+        }
+        Command::CheckObjects(options) => {
+            let tally = objects::run(&lab, &options)?;
             return counted(&tally, args.tally.as_deref());
         }
         Command::BenchModel(args) => bench::bench(&lab, &args)?,

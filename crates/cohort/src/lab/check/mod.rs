@@ -8,6 +8,7 @@ pub mod groups;
 pub mod mmtests;
 pub mod mutate;
 pub mod native;
+pub mod objects;
 pub mod packages;
 pub mod scan_kernels;
 pub mod selftests;

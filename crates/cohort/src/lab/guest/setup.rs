@@ -154,11 +154,7 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         );
     }
     apt_get(lab, "update", &["update"], 20)?;
-    if !missing.is_empty() {
-        let mut args = vec!["install", "--yes", "--no-install-recommends"];
-        args.extend(&missing);
-        apt_get(lab, "install", &args, 60 + 5 * missing.len() as u64)?;
-    }
+    install(lab, &missing)?;
     if !qemu {
         let mut args = vec!["install", "--yes", "--no-install-recommends"];
         if release.number == 12 {
@@ -179,6 +175,32 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Installs those of these packages that are missing, for the command that alone needs them.
+pub fn with(lab: &Lab, packages: &[&str], command: &str) -> Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|p| !installed(p)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "packages are missing ({}) and only root can install them: run `{command}` as root \
+             once",
+            missing.join(", ")
+        );
+    }
+    apt_get(lab, "update", &["update"], 20)?;
+    install(lab, &missing)
+}
+
+fn install(lab: &Lab, packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let mut args = vec!["install", "--yes", "--no-install-recommends"];
+    args.extend(packages);
+    apt_get(lab, "install", &args, 60 + 5 * packages.len() as u64)
 }
 
 fn apt_get(lab: &Lab, name: &str, args: &[&str], expected: u64) -> Result<()> {
