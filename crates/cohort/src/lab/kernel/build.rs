@@ -62,12 +62,17 @@ impl Config {
 
     /// The directory below `out` that it is built in, and a name for logs.
     fn dir(self, arch: Arch) -> (String, String) {
-        let name = if arch == arch::LAB {
+        let name = self.name(arch);
+        (format!("build/{name}"), name)
+    }
+
+    /// The name of files about it: `bench` on the lab's own architecture, else `ARCH-bench`.
+    pub fn name(self, arch: Arch) -> String {
+        if arch == arch::LAB {
             self.to_string()
         } else {
             format!("{arch}-{self}")
-        };
-        (format!("build/{name}"), name)
+        }
     }
 
     /// The source tree it is built from.

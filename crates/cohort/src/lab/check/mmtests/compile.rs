@@ -2,10 +2,12 @@
 //! Builds the kernel's own tests from the tree and with its headers.
 //!
 //! They are linked dynamically, as programs are, against the C library of the guest's root file
-//! system, which is this machine's; the few libraries that are not in it are linked statically.
+//! system, which is of this machine's Debian release; the few libraries that are not in it are
+//! linked statically. Those of another architecture, which this machine does not have, are copied
+//! from the root file system.
 
 use crate::lab::Lab;
-use crate::lab::arch::LAB;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::mmtests::list::{DIR, TestProgram};
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::host::files;
@@ -23,17 +25,28 @@ use std::process::Command;
 /// Where the suites are in the kernel's tree.
 const SELFTESTS: &str = "tools/testing/selftests";
 /// Change this when this file builds other programs from the same tree.
-const METHOD: &[u8] = b"1";
+const METHOD: &[u8] = b"2";
 /// Libraries that some tests are linked with and the guest does not have.
 const LIBRARIES: &[&str] = &["cap", "numa", "popt", "uring"];
+/// Where a root file system of another architecture has them, with their headers.
+const STATIC: &str = "static";
 /// khugepaged.c of 6.12 uses this number without including its header.
 const FLAGS: &str = "-DKSFT_SKIP=4";
 
+/// What the suites are built for.
+pub struct Goal<'a> {
+    pub arch: Arch,
+    /// The kernel's, whose headers they are built with.
+    pub config: Config,
+    /// The image of the guest's root file system.
+    pub rootfs: &'a Path,
+}
+
 /// Builds the suites of `tests` unless that is done, and lists all files for the guest.
-pub fn programs(lab: &Lab, config: Config, tests: &[TestProgram]) -> Result<Vec<Program>> {
+pub fn programs(lab: &Lab, goal: &Goal, tests: &[TestProgram]) -> Result<Vec<Program>> {
     let suites: BTreeSet<&str> = tests.iter().map(|test| test.suite.as_str()).collect();
-    let target = lab.out("guest/kernel-tests");
-    build_all(lab, config, &suites, &target)?;
+    let target = lab.out(&format!("{}/kernel-tests", goal.arch.dir()));
+    build_all(lab, goal, &suites, &target)?;
     let mut programs = programs::scripts(lab, DIR, "/lab/kernel-tests")?;
     for suite in suites {
         programs.extend(built(&target.join(suite), suite)?);
@@ -46,7 +59,7 @@ pub fn programs(lab: &Lab, config: Config, tests: &[TestProgram]) -> Result<Vec<
                     "the test {} needs {program}, which the suite {} did not build; the log is {}",
                     test.name,
                     test.suite,
-                    log(lab, &test.suite).display()
+                    log(lab, goal.arch, &test.suite).display()
                 );
             }
         }
@@ -54,14 +67,21 @@ pub fn programs(lab: &Lab, config: Config, tests: &[TestProgram]) -> Result<Vec<
     Ok(programs)
 }
 
-fn log(lab: &Lab, suite: &str) -> PathBuf {
-    lab.log(&format!("kernel-tests-{suite}"))
+fn log(lab: &Lab, arch: Arch, suite: &str) -> PathBuf {
+    match arch == LAB {
+        true => lab.log(&format!("kernel-tests-{suite}")),
+        false => lab.log(&format!("kernel-tests-{arch}-{suite}")),
+    }
 }
 
 /// Builds those suites that are not built yet.
-fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) -> Result<()> {
+fn build_all(lab: &Lab, goal: &Goal, suites: &BTreeSet<&str>, target: &Path) -> Result<()> {
+    let &Goal { arch, config, .. } = goal;
+    let kernel = arch.build()?;
     let tree = lab.out(config.tree());
-    let compiler = output(Command::new("gcc").arg("--version"))?;
+    let compiler = output(Command::new(arch.gcc).arg("--version")).with_context(|| {
+        format!("no C compiler for {arch}: `cohort lab setup --arch {arch}` installs it")
+    })?;
     let mut stale = Vec::new();
     for suite in suites {
         if !tree.join(SELFTESTS).join(suite).join("Makefile").exists() {
@@ -74,6 +94,8 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
             .part("method", METHOD)
             .part("source", source::identity(lab)?.as_bytes())
             .part("compiler", compiler.as_bytes())
+            .part("arch", arch.name.as_bytes())
+            .part("rootfs", goal.rootfs.as_os_str().as_encoded_bytes())
             .part("suite", suite.as_bytes())
             .finish();
         let stamp = target.join(format!("{suite}.stamp"));
@@ -85,8 +107,14 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
         return Ok(());
     }
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
-    let headers = build::headers(lab, LAB, config)?;
-    let libraries = libraries(target)?;
+    let headers = build::headers(lab, arch, config)?;
+    let (libraries, include) = match arch == LAB {
+        true => (libraries(target)?, None),
+        false => {
+            let (libraries, include) = copied_libraries(goal.rootfs, target)?;
+            (libraries, Some(include))
+        }
+    };
     let copy = copy_of_tree(&tree, target)?;
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for (suite, stamp, hash) in stale {
@@ -98,11 +126,17 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
         let built = target.join(suite);
         files::remove(&built)?;
         files::make_dir(&built)?;
+        let mut make = Command::new("make");
+        if let Some(include) = &include {
+            // Not an option: mm/check_config.sh knows the compiler's name alone.
+            make.env("C_INCLUDE_PATH", include);
+        }
         run_or_fail(
-            Command::new("make")
-                .arg("-C")
+            make.arg("-C")
                 .arg(copy.join(SELFTESTS).join(suite))
                 .arg(format!("-j{jobs}"))
+                .arg(format!("ARCH={}", kernel.make))
+                .arg(format!("CROSS_COMPILE={}", kernel.cross))
                 .arg(format!("OUTPUT={}", built.display()))
                 .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
                 .arg(format!("EXTRA_CFLAGS={FLAGS}"))
@@ -111,8 +145,8 @@ fn build_all(lab: &Lab, config: Config, suites: &BTreeSet<&str>, target: &Path) 
                 .env_remove("CFLAGS")
                 .env_remove("MAKEFLAGS")
                 .env_remove("MAKELEVEL"),
-            &log(lab, suite),
-            &format!("the kernel's own tests of {suite} did not build"),
+            &log(lab, arch, suite),
+            &format!("the kernel's own tests of {suite} did not build for {arch}"),
             |_| progress.step(),
         )?;
         progress.finish(&format!("the kernel's own tests of {suite} are built"));
@@ -136,6 +170,32 @@ fn libraries(target: &Path) -> Result<PathBuf> {
         link(path, &dir.join(name))?;
     }
     Ok(dir)
+}
+
+/// The static libraries of another architecture and their headers: two directories that are copied
+/// from the root file system's image.
+fn copied_libraries(image: &Path, target: &Path) -> Result<(PathBuf, PathBuf)> {
+    let dir = target.join(STATIC);
+    files::remove(&dir)?;
+    files::make_dir(target)?;
+    // debugfs exits with 0 even if there is no such directory.
+    output(
+        Command::new("debugfs")
+            .arg("-R")
+            .arg(format!("rdump /{STATIC} {}", target.display()))
+            .arg(image),
+    )?;
+    let libraries = dir.join("lib");
+    for library in LIBRARIES {
+        let name = format!("lib{library}.a");
+        if !libraries.join(&name).is_file() {
+            bail!(
+                "{} has no /{STATIC}/lib/{name}: its recipe in guest/rootfs must put it there",
+                image.display()
+            );
+        }
+    }
+    Ok((libraries, dir.join("include")))
 }
 
 /// The tree with its selftests copied and all else linked: mm's Makefile writes beside its
@@ -215,6 +275,30 @@ mod tests {
         }
         files::write(&copy.join(SELFTESTS).join("mm/new"), b"").unwrap();
         assert!(!tree.join(SELFTESTS).join("mm/new").exists());
+    }
+
+    #[test]
+    fn an_image_without_a_library_is_named_with_its_recipe() {
+        let (_dir, lab) = Lab::fake();
+        let tree = lab.out("tree");
+        files::write(&tree.join("static/lib/libcap.a"), b"").unwrap();
+        files::write(&tree.join("static/include/popt.h"), b"1").unwrap();
+        let image = lab.out("rootfs.ext4");
+        let made = Command::new("mke2fs")
+            .args(["-q", "-t", "ext4", "-d"])
+            .arg(&tree)
+            .arg(&image)
+            .arg("2M")
+            .status();
+        assert!(made.unwrap().success());
+        let target = lab.out("guest/arm64/kernel-tests");
+        let error = copied_libraries(&image, &target).unwrap_err().to_string();
+        assert!(
+            error.contains("rootfs.ext4") && error.contains("libnuma.a"),
+            "{error}"
+        );
+        let header = target.join("static/include/popt.h");
+        assert_eq!(files::read(&header).unwrap(), "1");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! The list of the kernel's own tests, `guest/kernel-tests/tests.toml`.
 
 use crate::lab::Lab;
+use crate::lab::arch::Arch;
 use crate::lab::host::files;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
@@ -54,6 +55,8 @@ pub struct TestProgram {
     pub suite: String,
     /// For the guest's shell, in that directory; `./NAME` without it.
     command: Option<String>,
+    /// The architectures that its program is built for, by the kernel's names; all without it.
+    arch: Option<Vec<String>>,
     /// `tap`, `exit` or one of [`List::formats`].
     #[serde(default = "tap")]
     pub format: String,
@@ -110,6 +113,15 @@ impl TestProgram {
         }
     }
 
+    /// Whether its program is built for `arch`.
+    pub fn is_for(&self, arch: Arch) -> bool {
+        let Some(names) = &self.arch else {
+            return true;
+        };
+        let build = arch.kernel.as_ref();
+        build.is_some_and(|build| names.iter().any(|name| name == build.make))
+    }
+
     /// The programs of the suite that the command starts: its words with a `./` or a directory
     /// of the suite in front.
     pub fn programs(&self) -> Vec<String> {
@@ -134,6 +146,9 @@ pub fn load(lab: &Lab) -> Result<List> {
 fn parse(text: &str) -> Result<List> {
     let list: List = toml::from_str(text)?;
     let mut names = BTreeSet::new();
+    let known: BTreeSet<&str> = Arch::all()
+        .filter_map(|arch| Some(arch.facts().kernel.as_ref()?.make))
+        .collect();
     for test in &list.tests {
         let name = &test.name;
         if name.is_empty() || name.contains(char::is_whitespace) || !names.insert(name.as_str()) {
@@ -146,6 +161,15 @@ fn parse(text: &str) -> Result<List> {
         }
         if test.programs().is_empty() {
             bail!("test {name}: its command starts no program of the suite (./PROGRAM)");
+        }
+        for word in test.arch.iter().flatten() {
+            if !known.contains(word.as_str()) {
+                let known: Vec<&str> = known.iter().copied().collect();
+                bail!(
+                    "test {name}: the lab builds no kernel with ARCH={word}; `arch` may name: {}",
+                    known.join(", ")
+                );
+            }
         }
         if test.command().contains(['\n', '\'']) {
             bail!("test {name}: its command must be one line without single quotes");
@@ -199,10 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn a_test_is_for_the_architectures_that_it_names_and_else_for_all() {
+        let list = parse(&format!(
+            "{GOOD}[[test]]\nname = 'keys'\nsuite = 'mm'\narch = ['arm64', 'x86_64']\n"
+        ))
+        .unwrap();
+        let is_for = |test: usize, arch: &str| list.tests[test].is_for(arch.parse().unwrap());
+        assert!(is_for(0, "amd64") && is_for(0, "armv7"));
+        assert!(is_for(1, "amd64") && is_for(1, "arm64") && is_for(1, "arm64-39"));
+        assert!(!is_for(1, "armv7") && !is_for(1, "armv7-lpae"));
+    }
+
+    #[test]
     fn what_cannot_work_is_refused_with_its_name() {
         let cases = [
             (format!("{GOOD}{GOOD}"), "`cow`"),
             (format!("{GOOD}format = 'x'\n"), "no format `x`"),
+            (format!("{GOOD}arch = ['m68k']\n"), "ARCH=m68k"),
             (format!("{GOOD}command = 'true'\n"), "starts no program"),
             (format!("{GOOD}command = \"./a '\"\n"), "single quotes"),
             (

@@ -7,7 +7,7 @@ mod list;
 mod verdict;
 
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::tally::Tally;
 
 use crate::lab::experiment::results;
@@ -16,13 +16,14 @@ use crate::lab::guest::programs;
 use crate::lab::guest::programs::Program;
 use crate::lab::guest::protocol::StepReport;
 use crate::lab::guest::rootfs;
-use crate::lab::guest::run::{Machine, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Spec, version_of};
 use crate::lab::host::files;
 use crate::lab::host::hash::Hasher;
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output;
 use crate::show;
 use anyhow::{Context, Result, bail};
+use compile::Goal;
 use list::{List, TestProgram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,8 +31,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use verdict::{Answer, Class, Row, Run, compare, read};
 
-/// The root file system of the tests.
-const ROOTFS: &str = "base";
 /// Megabytes: the tests reserve 256 MB of huge pages, and fill what they take for a lot.
 const MEMORY: u64 = 2_048;
 /// Processors, for races.
@@ -53,6 +52,9 @@ pub struct Options {
     /// one, the same image with cohort=never and with cohort=always.
     #[arg(long, value_enum, default_value_t = Config::Bench)]
     config: Config,
+    /// The architecture of the kernels and their guests.
+    #[arg(long, value_name = "NAME", default_value = LAB.name)]
+    arch: Arch,
     /// A kernel image to use as ours, instead of a built one.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -113,11 +115,12 @@ struct Progress {
     found: [Found; 2],
 }
 
-/// The content of `out/results/mmtests-CONFIG.json`.
+/// The content of `out/results/mmtests-CONFIG.json`, or `mmtests-ARCH-CONFIG.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     schema_version: u32,
     date: String,
+    arch: Arch,
     qemu: String,
     seconds: u64,
     stock: SideResults,
@@ -141,6 +144,8 @@ struct SideResults {
 struct Bench<'a> {
     lab: &'a Lab,
     list: &'a List,
+    arch: Arch,
+    machine: Machine<'static>,
     init: PathBuf,
     programs: Vec<Program>,
     rootfs: PathBuf,
@@ -151,15 +156,26 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     let mut start = Instant::now();
     let list = list::load(lab)?;
     let chosen = choose(&list, options)?;
+    let &Options { arch, config, .. } = options;
+    let machine = Machine::of(arch)?;
     let sides = sides(lab, options)?;
+    let rootfs = rootfs::image(lab, arch.rootfs_mmtests)?;
+    let goal = Goal {
+        arch,
+        config,
+        rootfs: &rootfs,
+    };
     let bench = Bench {
         lab,
         list: &list,
-        init: programs::init(lab)?,
-        programs: compile::programs(lab, options.config, &chosen)?,
-        rootfs: rootfs::image(lab, ROOTFS)?,
+        arch,
+        machine,
+        init: programs::init_for(lab, arch)?,
+        programs: compile::programs(lab, &goal, &chosen)?,
+        rootfs,
     };
-    let kept = lab.out(&format!("run/mmtests-{}.progress", options.config));
+    let name = format!("mmtests-{}", config.name(arch));
+    let kept = lab.out(&format!("run/{name}.progress"));
     let mut progress = Progress::load(&kept, bench.key(&sides, &chosen)?);
     let mut again = chosen.clone();
     for run in 1..=options.runs {
@@ -210,7 +226,8 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
-        qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
+        arch,
+        qemu: format!("{} {}", arch.qemu, version_of(arch.qemu)?),
         seconds: progress.seconds,
         stock: stock_side.results(stock),
         cohort: cohort_side.results(cohort),
@@ -221,7 +238,7 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     let whole = !options.short && options.filter.is_none();
     let plain = options.append.is_empty() && options.kernel.is_none() && options.stock.is_none();
     if whole && plain {
-        results::save(lab, &format!("mmtests-{}", options.config), &json)?;
+        results::save(lab, &name, &json)?;
     }
     if options.json {
         output::print(json)?;
@@ -244,14 +261,17 @@ fn choose(list: &List, options: &Options) -> Result<Vec<TestProgram>> {
     let chosen: Vec<TestProgram> = list
         .tests
         .iter()
+        .filter(|test| test.is_for(options.arch))
         .filter(|test| test.short || !options.short)
         .filter(|test| test.name.contains(word) || test.suite.contains(word))
         .cloned()
         .collect();
     if chosen.is_empty() {
-        let names: Vec<&str> = list.tests.iter().map(|test| test.name.as_str()).collect();
+        let there_are = list.tests.iter().filter(|test| test.is_for(options.arch));
+        let names: Vec<&str> = there_are.map(|test| test.name.as_str()).collect();
         bail!(
-            "no test's name holds `{word}`; there are: {}",
+            "no test's name holds `{word}`; for {} there are: {}",
+            options.arch,
             names.join(", ")
         );
     }
@@ -261,7 +281,7 @@ fn choose(list: &List, options: &Options) -> Result<Vec<TestProgram>> {
 /// The kernels that are compared.
 fn sides(lab: &Lab, options: &Options) -> Result<[Side; 2]> {
     let side = |name, config, cmdline: &str, given: &Option<PathBuf>| -> Result<Side> {
-        let (image, kernel) = build::image(lab, config, given.as_deref())?;
+        let (image, kernel) = build::image_for(lab, options.arch, config, given.as_deref())?;
         Ok(Side {
             name,
             image,
@@ -395,8 +415,8 @@ impl Bench<'_> {
         while !left.is_empty() {
             let seconds: u64 = left.iter().map(|test| test.timeout).sum();
             let outcome = Spec {
-                name: format!("mmtests-{}", side.name),
-                machine: Machine::lab(),
+                name: run_name(self.arch, side.name),
+                machine: self.machine,
                 kernel: &side.image,
                 memory: MEMORY,
                 cpus: CPUS,
@@ -438,7 +458,8 @@ impl Bench<'_> {
             }
             if let Some(problem) = outcome.problem() {
                 eprintln!("{}: {problem}", left[begun - 1].name);
-                keep_console(self.lab, &outcome.console, side.name, &left[begun - 1].name)?;
+                let run = run_name(self.arch, side.name);
+                keep_console(self.lab, &outcome.console, &run, &left[begun - 1].name)?;
             }
             left = &left[begun..];
         }
@@ -446,9 +467,17 @@ impl Bench<'_> {
     }
 }
 
+/// The name of a side's guests.
+fn run_name(arch: Arch, side: &str) -> String {
+    match arch == LAB {
+        true => format!("mmtests-{side}"),
+        false => format!("mmtests-{arch}-{side}"),
+    }
+}
+
 /// The console of a guest that did not survive a test, where the next guest does not write.
-fn keep_console(lab: &Lab, console: &Path, side: &str, test: &str) -> Result<()> {
-    let kept = lab.out(&format!("run/mmtests-{side}.{test}.log"));
+fn keep_console(lab: &Lab, console: &Path, run: &str, test: &str) -> Result<()> {
+    let kept = lab.out(&format!("run/{run}.{test}.log"));
     std::fs::copy(console, &kept)
         .with_context(|| format!("cannot copy {} to {}", console.display(), kept.display()))?;
     Ok(())
@@ -665,6 +694,7 @@ mod tests {
         Results {
             schema_version: SCHEMA_VERSION,
             date: String::new(),
+            arch: LAB,
             qemu: String::new(),
             seconds: 1,
             stock: side(""),
