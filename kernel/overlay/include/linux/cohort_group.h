@@ -202,8 +202,10 @@ static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }
 
 static inline void cohort_exec(struct mm_struct *mm, bool secure)
 {
+#ifdef CONFIG_COHORT
 	if (cohort_active() && !secure && (mm->cohort.flags & PR_COHORT_TLB))
 		cohort_tlb_lead(mm);
+#endif
 }
 
 static inline vm_fault_t cohort_attach(struct mm_struct *mm,

@@ -112,9 +112,11 @@ const OPTIONS: &[&str] = &[
     "CONFIG_USERFAULTFD=y",
 ];
 /// A line that moved is no difference.
-const FLAGS: &str = "KCFLAGS=-D__LINE__=0 -Wno-builtin-macro-redefined";
+const FLAGS: &str = "-D__LINE__=0 -Wno-builtin-macro-redefined";
 /// What is compiled whole: the files of `mm` include headers that the series changes.
 const FOLDER: &str = "mm";
+/// What every kernel has of these is compiled file by file.
+const LARGE: &[&str] = &["fs", "kernel", "lib"];
 /// The two sources below `out/linux`.
 const SIDES: [&str; 2] = ["pristine", "cohort"];
 /// Fewer equal objects than this are no comparison.
@@ -175,19 +177,26 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Target>> {
     Ok(TARGETS.iter().filter(wanted).collect())
 }
 
-/// The objects of the files that the series changes and this architecture has, and the folder.
-fn objects(lab: &Lab, target: &Target) -> Result<Vec<String>> {
+/// Folders with files that the series changes: `make` compiles there what the configuration has. Of
+/// the largest folders, [`LARGE`], the files alone.
+fn objects(lab: &Lab, target: &Target) -> Result<BTreeSet<String>> {
     let pristine = lab.out("linux/pristine");
     let ours = files::read(&lab.out("linux/cohort.files"))?;
     let own = format!("arch/{}/", target.make);
-    let mut objects: Vec<String> = ours
+    let mut objects: BTreeSet<String> = ours
         .lines()
-        .filter(|path| !path.starts_with(&format!("{FOLDER}/")))
         .filter(|path| !path.starts_with("arch/") || path.starts_with(&own))
         .filter(|path| !path.starts_with("tools/") && pristine.join(path).exists())
-        .filter_map(|path| Some(format!("{}.o", path.strip_suffix(".c")?)))
+        .filter_map(|path| {
+            let stem = path.strip_suffix(".c")?;
+            let (folder, _) = stem.rsplit_once('/')?;
+            Some(match LARGE.contains(&folder) {
+                true => format!("{stem}.o"),
+                false => format!("{folder}/"),
+            })
+        })
         .collect();
-    objects.push(format!("{FOLDER}/"));
+    objects.insert(format!("{FOLDER}/"));
     Ok(objects)
 }
 
@@ -205,7 +214,10 @@ fn make(lab: &Lab, target: &Target, side: &str) -> Command {
         .arg(format!("CROSS_COMPILE={}", target.cross))
         .arg(format!("CC=ccache {}gcc", target.cross))
         .arg("HOSTCC=ccache gcc")
-        .arg(FLAGS)
+        // Nor is the name of the source's folder.
+        .arg(format!(
+            "KCFLAGS={FLAGS} -fmacro-prefix-map=../../../linux/{side}/="
+        ))
         .arg(format!("-j{jobs}"))
         .env("CCACHE_BASEDIR", &lab.root)
         .env("CCACHE_NOHASHDIR", "1")
@@ -215,7 +227,7 @@ fn make(lab: &Lab, target: &Target, side: &str) -> Command {
     make
 }
 
-fn build(lab: &Lab, target: &Target, side: &str, objects: &[String]) -> Result<()> {
+fn build(lab: &Lab, target: &Target, side: &str, objects: &BTreeSet<String>) -> Result<()> {
     let (name, dir) = (target.name, dir(lab, target, side));
     files::make_dir(&dir)?;
     let log = lab.log(&format!("objects-{name}-{side}"));
@@ -443,7 +455,13 @@ mod tests {
         let (from, to) = (dir.path().join("x.c"), dir.path().join("x.o"));
         files::write(&from, source.as_bytes()).unwrap();
         let status = Command::new("gcc")
-            .args(["-O2", "-c", "-D__LINE__=0", "-Wno-builtin-macro-redefined"])
+            .args([
+                "-O2",
+                "-c",
+                "-fno-asynchronous-unwind-tables",
+                "-D__LINE__=0",
+                "-Wno-builtin-macro-redefined",
+            ])
             .arg("-o")
             .args([&to, &from])
             .status()
