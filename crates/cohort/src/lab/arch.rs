@@ -370,6 +370,16 @@ impl Arch {
         }
     }
 
+    /// What files about it have before their names: nothing for the lab's own architecture, else
+    /// `NAME-`.
+    pub fn mark(self) -> String {
+        if self == LAB {
+            String::new()
+        } else {
+            format!("{}-", self.name)
+        }
+    }
+
     /// The directory in `out` for what is built for it: `guest` for the lab's own architecture,
     /// else `guest/NAME`.
     pub fn dir(self) -> String {

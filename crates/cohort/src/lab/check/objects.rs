@@ -12,6 +12,7 @@ use crate::lab::guest::setup;
 use crate::lab::host::files;
 use crate::lab::host::process::{Event, run_or_fail};
 use crate::lab::host::progress::Progress;
+use crate::lab::kernel::build;
 use crate::lab::kernel::source;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
@@ -90,13 +91,11 @@ const TARGETS: &[Target] = &[
     },
 ];
 
-/// The series is off; what it hooks into is on, where the architecture has it. An object holds no
-/// number of a line then: see also [`FLAGS`].
+/// The series is off; what it hooks into is on, where the architecture has it.
 const OPTIONS: &[&str] = &[
     "# CONFIG_COHORT is not set",
     "# CONFIG_REGION_ORDER is not set",
     "# CONFIG_KSM_SELECTIVE is not set",
-    "# CONFIG_DEBUG_BUGVERBOSE is not set",
     "CONFIG_DEBUG_INFO_NONE=y",
     "# CONFIG_WERROR is not set",
     "CONFIG_CGROUPS=y",
@@ -135,7 +134,7 @@ pub fn run(lab: &Lab, options: &Options) -> Result<Tally> {
     let targets = chosen(&options.archs)?;
     let mut compilers: Vec<&str> = targets.iter().map(|target| target.package).collect();
     compilers.dedup();
-    setup::with(lab, &compilers, "cohort lab check-objects")?;
+    setup::install_missing(lab, &compilers, "cohort lab check-objects")?;
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
     let version = source::pristine(lab)?;
     source::cohort(lab, &version)?;
@@ -143,7 +142,7 @@ pub fn run(lab: &Lab, options: &Options) -> Result<Tally> {
     for target in targets {
         let objects = objects(lab, target)?;
         for side in SIDES {
-            build(lab, target, side, &objects)?;
+            compile(lab, target, side, &objects)?;
         }
         let (equal, notes) = compare(lab, target)?;
         if notes.is_empty() {
@@ -200,35 +199,23 @@ fn objects(lab: &Lab, target: &Target) -> Result<BTreeSet<String>> {
     Ok(objects)
 }
 
-fn dir(lab: &Lab, target: &Target, side: &str) -> PathBuf {
-    lab.out(&format!("objects/{}/{side}", target.name))
+/// Below `out`.
+fn dir(target: &Target, side: &str) -> String {
+    format!("objects/{}/{side}", target.name)
 }
 
 fn make(lab: &Lab, target: &Target, side: &str) -> Command {
-    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut make = Command::new("make");
-    make.arg("-C")
-        .arg(lab.out(&format!("linux/{side}")))
-        .arg(format!("O={}", dir(lab, target, side).display()))
-        .arg(format!("ARCH={}", target.make))
-        .arg(format!("CROSS_COMPILE={}", target.cross))
-        .arg(format!("CC=ccache {}gcc", target.cross))
-        .arg("HOSTCC=ccache gcc")
-        // Nor is the name of the source's folder.
-        .arg(format!(
-            "KCFLAGS={FLAGS} -fmacro-prefix-map=../../../linux/{side}/="
-        ))
-        .arg(format!("-j{jobs}"))
-        .env("CCACHE_BASEDIR", &lab.root)
-        .env("CCACHE_NOHASHDIR", "1")
-        .env("CCACHE_SLOPPINESS", "time_macros")
-        .env_remove("MAKEFLAGS")
-        .env_remove("MAKELEVEL");
+    let tree = format!("linux/{side}");
+    let mut make = build::make_with(lab, target.make, target.cross, &tree, &dir(target, side));
+    // Nor is the name of the source's folder a difference.
+    make.arg(format!(
+        "KCFLAGS={FLAGS} -fmacro-prefix-map=../../../linux/{side}/="
+    ));
     make
 }
 
-fn build(lab: &Lab, target: &Target, side: &str, objects: &BTreeSet<String>) -> Result<()> {
-    let (name, dir) = (target.name, dir(lab, target, side));
+fn compile(lab: &Lab, target: &Target, side: &str, objects: &BTreeSet<String>) -> Result<()> {
+    let (name, dir) = (target.name, lab.out(&dir(target, side)));
     files::make_dir(&dir)?;
     let log = lab.log(&format!("objects-{name}-{side}"));
     let failed = format!("the {side} kernel of {name} could not be configured");
@@ -253,11 +240,11 @@ fn build(lab: &Lab, target: &Target, side: &str, objects: &BTreeSet<String>) -> 
         |_| (),
     )?;
     let config = files::read(&file)?;
-    if let Some(on) = config
-        .lines()
-        .find(|line| line.starts_with("CONFIG_COHORT"))
-    {
-        bail!("{on} though it was switched off: see {}", file.display());
+    if let Some(on) = still_on(&config) {
+        bail!(
+            "{on} is on though it was switched off: see {}",
+            file.display()
+        );
     }
     let mut progress = Progress::new(
         &format!("compiling {name}'s objects from the {side} source"),
@@ -278,9 +265,20 @@ fn build(lab: &Lab, target: &Target, side: &str, objects: &BTreeSet<String>) -> 
     Ok(())
 }
 
+/// An option of [`OPTIONS`] that was to be off.
+fn still_on(config: &str) -> Option<&'static str> {
+    OPTIONS
+        .iter()
+        .filter_map(|option| option.strip_prefix("# ")?.strip_suffix(" is not set"))
+        .find(|option| {
+            let on = format!("{option}=");
+            config.lines().any(|line| line.starts_with(&on))
+        })
+}
+
 /// All objects below the directories of both sides: how many are equal, and what is not.
 fn compare(lab: &Lab, target: &Target) -> Result<(usize, Vec<String>)> {
-    let [stock, ours] = SIDES.map(|side| dir(lab, target, side));
+    let [stock, ours] = SIDES.map(|side| lab.out(&dir(target, side)));
     let all: BTreeSet<PathBuf> = [&stock, &ours]
         .into_iter()
         .map(|dir| compiled(dir))
@@ -491,6 +489,13 @@ mod tests {
         assert!(callee.contains(".text (f)"), "{callee}");
         assert!(!of("static int n", "static int n = 3").is_empty());
         assert!(!of("int *h(void)", "int m[9]; int *h(void)").is_empty());
+    }
+
+    #[test]
+    fn an_option_that_stays_on_is_named() {
+        let off = "CONFIG_COHORT_NAME=y\n# CONFIG_COHORT is not set\nCONFIG_KSM=y\n";
+        assert_eq!(still_on(off), None);
+        assert_eq!(still_on("CONFIG_COHORT=y\n"), Some("CONFIG_COHORT"));
     }
 
     #[test]

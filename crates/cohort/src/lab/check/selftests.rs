@@ -134,10 +134,7 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     let rootfs = rootfs::image(lab, arch.rootfs)?;
     let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
         Spec {
-            name: match arch == LAB {
-                true => format!("test-{config}-{mode}{again}"),
-                false => format!("test-{arch}-{config}-{mode}{again}"),
-            },
+            name: format!("test-{}-{mode}{again}", config.name(arch)),
             machine,
             kernel: &kernel.image,
             memory: 1_024,

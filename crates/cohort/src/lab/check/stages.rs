@@ -402,12 +402,6 @@ const LONG: &[Stage] = &[
         made_from: GUEST,
     },
     Stage {
-        name: "objects without the series' options",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "check-objects"],
-        made_from: GUEST,
-    },
-    Stage {
         name: "Debian's kernels",
         counts: Counts::Status,
         command: &["cohort", "lab", "scan-kernels"],

@@ -178,7 +178,7 @@ pub fn setup(lab: &Lab, more: &[Arch]) -> Result<()> {
 }
 
 /// Installs those of these packages that are missing, for the command that alone needs them.
-pub fn with(lab: &Lab, packages: &[&str], command: &str) -> Result<()> {
+pub fn install_missing(lab: &Lab, packages: &[&str], command: &str) -> Result<()> {
     let missing: Vec<&str> = packages.iter().copied().filter(|p| !installed(p)).collect();
     if missing.is_empty() {
         return Ok(());

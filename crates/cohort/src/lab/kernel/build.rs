@@ -2,7 +2,7 @@
 //! Building kernels: four configurations, one build at a time, and nothing built twice.
 
 use crate::lab::Lab;
-use crate::lab::arch::{self, Arch, KernelBuild};
+use crate::lab::arch::{self, Arch};
 use crate::lab::host::files;
 use crate::lab::host::hash::{Hasher, short};
 use crate::lab::host::process::{Event, output, run_or_fail};
@@ -68,11 +68,7 @@ impl Config {
 
     /// The name of files about it: `bench` on the lab's own architecture, else `ARCH-bench`.
     pub fn name(self, arch: Arch) -> String {
-        if arch == arch::LAB {
-            self.to_string()
-        } else {
-            format!("{arch}-{self}")
-        }
+        format!("{}{self}", arch.mark())
     }
 
     /// The source tree it is built from.
@@ -281,25 +277,33 @@ pub fn headers(lab: &Lab, arch: Arch, config: Config) -> Result<PathBuf> {
 pub fn make_in(lab: &Lab, tree: &str, dir: &str) -> Command {
     let target = arch::LAB.build();
     let target = target.expect("the lab builds kernels for its own architecture");
-    make_with(lab, target, tree, dir)
+    make_with(lab, target.make, target.cross, tree, dir)
 }
 
 /// `make` for a configuration of an architecture.
 pub fn make_for(lab: &Lab, arch: Arch, config: Config) -> Result<Command> {
     let (dir, _) = config.dir(arch);
-    Ok(make_with(lab, arch.build()?, config.tree(), &dir))
+    let target = arch.build()?;
+    Ok(make_with(
+        lab,
+        target.make,
+        target.cross,
+        config.tree(),
+        &dir,
+    ))
 }
 
-fn make_with(lab: &Lab, target: &KernelBuild, tree: &str, dir: &str) -> Command {
+/// As [`make_in`], with `ARCH=` and `CROSS_COMPILE=` of any architecture.
+pub fn make_with(lab: &Lab, arch: &str, cross: &str, tree: &str, dir: &str) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut make = Command::new("make");
     make.arg("-C")
         .arg(lab.out(tree))
         .arg(format!("O={}", lab.out(dir).display()))
-        .arg(format!("ARCH={}", target.make))
-        .arg(format!("CROSS_COMPILE={}", target.cross))
+        .arg(format!("ARCH={arch}"))
+        .arg(format!("CROSS_COMPILE={cross}"))
         .arg(format!("-j{jobs}"))
-        .arg(format!("CC=ccache {}gcc", target.cross))
+        .arg(format!("CC=ccache {cross}gcc"))
         .arg("HOSTCC=ccache gcc")
         // The same source gives the same kernel, whoever builds it and when.
         .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")

@@ -68,10 +68,7 @@ pub fn programs(lab: &Lab, goal: &Goal, tests: &[TestProgram]) -> Result<Vec<Pro
 }
 
 fn log(lab: &Lab, arch: Arch, suite: &str) -> PathBuf {
-    match arch == LAB {
-        true => lab.log(&format!("kernel-tests-{suite}")),
-        false => lab.log(&format!("kernel-tests-{arch}-{suite}")),
-    }
+    lab.log(&format!("kernel-tests-{}{suite}", arch.mark()))
 }
 
 /// Builds those suites that are not built yet.

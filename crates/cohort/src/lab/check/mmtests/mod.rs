@@ -469,10 +469,7 @@ impl Bench<'_> {
 
 /// The name of a side's guests.
 fn run_name(arch: Arch, side: &str) -> String {
-    match arch == LAB {
-        true => format!("mmtests-{side}"),
-        false => format!("mmtests-{arch}-{side}"),
-    }
+    format!("mmtests-{}{side}", arch.mark())
 }
 
 /// The console of a guest that did not survive a test, where the next guest does not write.
