@@ -41,26 +41,6 @@ bool __cohort_tlb_anybody(struct mm_struct *mm, pte_t pte, pte_t *ptep)
 	return true;
 }
 
-/*
- * Flush what a gather has collected, as the generic function. A flush by address removes
- * entries of all address spaces too; one of a whole address space does not (G3).
- */
-void cohort_tlb_flush(struct mmu_gather *tlb)
-{
-	if ((tlb->fullmm || tlb->need_flush_all) && cohort_tlb_owns(tlb->mm)) {
-		flush_tlb_all();
-	} else if (tlb->fullmm || tlb->need_flush_all) {
-		flush_tlb_mm(tlb->mm);
-	} else if (tlb->end) {
-		struct vm_area_struct vma = {
-			.vm_mm = tlb->mm,
-			.vm_flags = tlb->vma_exec ? VM_EXEC : 0,
-		};
-
-		flush_tlb_range(&vma, tlb->start, tlb->end);
-	}
-}
-
 /* An entry, valid in hardware or not, that may be for all. */
 static bool of_group(pte_t pte)
 {

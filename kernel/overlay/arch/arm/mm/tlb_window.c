@@ -106,15 +106,13 @@ bool __cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 /* Give up after so many ranges, and be kept apart (invariant 13). */
 #define TLB_TRIES	64
 
-/* As vm_unmapped_area(), but a process that is no member stays out, if there is room. */
-unsigned long cohort_tlb_area(struct vm_unmapped_area_info *info)
+/* See cohort_tlb_area(). */
+unsigned long __cohort_tlb_area(struct vm_unmapped_area_info *info)
 {
 	struct vm_unmapped_area_info next = *info;
 	unsigned long addr = vm_unmapped_area(info), other = addr;
 	int i;
 
-	if (!cohort_tlb_active())
-		return addr;
 	for (i = 0; i < TLB_TRIES; i++) {
 		if (IS_ERR_VALUE(other))
 			return addr;

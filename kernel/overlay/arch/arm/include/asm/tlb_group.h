@@ -85,12 +85,11 @@ static inline bool cohort_tlb_anybody(struct mm_struct *mm, pte_t pte,
 
 pmdval_t __cohort_tlb_domain(struct mm_struct *mm);
 void __cohort_tlb_init(struct mm_struct *mm);
-void cohort_tlb_flush(struct mmu_gather *tlb);
 void __cohort_tlb_switch(struct mm_struct *prev, struct mm_struct *next,
 			 struct task_struct *tsk);
 bool __cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 			unsigned long len);
-unsigned long cohort_tlb_area(struct vm_unmapped_area_info *info);
+unsigned long __cohort_tlb_area(struct vm_unmapped_area_info *info);
 
 /* What to add to an entry that points to a new table, so that its domain is right. */
 static inline pmdval_t cohort_tlb_domain(struct mm_struct *mm)
@@ -122,6 +121,10 @@ static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 {
 	return cohort_tlb_active() && __cohort_tlb_taken(mm, addr, len);
 }
+
+/* As vm_unmapped_area(), but a process that is no member stays out, if there is room. */
+#define cohort_tlb_area(info)						\
+	(cohort_tlb_active() ? __cohort_tlb_area(info) : vm_unmapped_area(info))
 
 #else /* !CONFIG_COHORT_TLB */
 
