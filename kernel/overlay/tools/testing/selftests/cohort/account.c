@@ -9,7 +9,8 @@
 #include <sched.h>
 
 #define PM_FILE		0x2000000000000000ULL
-#define MAX_PAGES	4096
+/* Three tables and more; one has up to 2,048 entries (pages of 16 KB). */
+#define MAX_PAGES	8192
 
 struct scan {
 	long anon, file, swap;		/* pages */
