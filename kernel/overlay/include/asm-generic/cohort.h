@@ -38,11 +38,13 @@
  * True if the pages around a fault's own are mapped young, and an old entry costs no
  * fault: see set_pte_range() in mm/memory.c.
  */
+#ifndef arch_cohort_maps_young
 #ifdef arch_wants_old_prefaulted_pte
 #define arch_cohort_maps_young()	\
 	(arch_has_hw_pte_young() && !arch_wants_old_prefaulted_pte())
 #else
 #define arch_cohort_maps_young()	arch_has_hw_pte_young()
+#endif
 #endif
 
 /* Make an entry old that is present or empty; the table's lock is held. */

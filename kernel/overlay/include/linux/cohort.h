@@ -5,9 +5,17 @@
  * Every hook starts with a test that fails for a process outside a cohort; the
  * work is in mm/cohort/. See Documentation/mm/cohort.rst for the invariants,
  * which comments name by number.
+ *
+ * Without the option a hook is a macro that evaluates no argument, and nothing is declared
+ * here: an inline function reads its arguments, which is enough for a compiler to arrange
+ * the code around it in another way. So objects are those of the stock kernel, byte for
+ * byte. For the same reason a hook that may fail stands in a condition or before ?:, where
+ * a constant takes it away, and none has a variable that stock has not.
  */
 #ifndef _LINUX_COHORT_H
 #define _LINUX_COHORT_H
+
+#ifdef CONFIG_COHORT
 
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
@@ -37,8 +45,6 @@ enum cohort_cause {
 	COHORT_UNMAP,
 	COHORT_CHANGE,
 };
-
-#ifdef CONFIG_COHORT
 
 #include <asm/cohort.h>
 
@@ -124,78 +130,57 @@ int proc_pid_cohort(struct seq_file *m, struct pid_namespace *ns,
 
 #else /* !CONFIG_COHORT */
 
-static inline void cohort_count_table(void) { }
-static inline void cohort_count_copied(unsigned long nr) { }
-static inline void cohort_count_file_fault(void) { }
-
-static inline bool pmd_cohort(pmd_t pmd) { return false; }
-static inline bool cohort_active(void) { return false; }
-static inline bool cohort_copy_files(void) { return false; }
-static inline bool cohort_member(struct mm_struct *mm) { return false; }
-
-static inline void cohort_mm_init(struct mm_struct *mm) { }
-
-static inline long cohort_prctl_set(unsigned long flags,
-				    const char __user *name)
-{
-	return -EINVAL;
-}
-
-static inline long cohort_prctl_get(void) { return -EINVAL; }
+#define cohort_count_table(...)		do { } while (0)
+#define cohort_count_copied(...)	do { } while (0)
+#define cohort_count_file_fault(...)	do { } while (0)
+#define pmd_cohort(...)			false
+#define cohort_active(...)		false
+#define cohort_copy_files(...)		false
+#define cohort_member(...)		false
+#define cohort_mm_init(...)		do { } while (0)
 
 #endif /* CONFIG_COHORT */
 
 #ifdef CONFIG_COHORT_UPPER
 
 /*
- * The PMD table that maps an address, or NULL. The entry above is read once: a
- * process may leave a shared table while somebody walks it without its mmap_lock.
+ * Read the entry for a PMD table once, also into *@entry for cohort_pmd_offset(): a process
+ * may leave a shared table while somebody walks it without its mmap_lock.
  */
-static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr)
+static inline pud_t cohort_read_pud(pud_t *pud, pud_t *entry)
 {
-	pud_t entry = READ_ONCE(*pud);
-
-	return pud_present(entry) ? pmd_offset_lockless(pud, entry, addr) : NULL;
+	return *entry = READ_ONCE(*pud);
 }
 
-/*
- * As cohort_pmd_offset(), for a caller that has found the entry above present and may
- * lose it. Returns false if it has.
- */
-static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
-				     pmd_t **pmd)
+static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr, pud_t entry)
 {
-	pud_t entry = READ_ONCE(*pud);
-
-	if (unlikely(pud_none(entry)))
-		return false;
-	*pmd = pmd_offset_lockless(pud, entry, addr);
-	return true;
+	return pmd_offset_lockless(pud, entry, addr);
 }
+
+/* True if a caller that has found the entry for a PMD table present has lost it. */
+static inline bool cohort_lost_pmds(pud_t *pud, pud_t *entry)
+{
+	return unlikely(pud_none(cohort_read_pud(pud, entry)));
+}
+
+#define DECLARE_COHORT_PUD(entry)	pud_t entry
 
 #else /* !CONFIG_COHORT_UPPER */
 
-/*
- * Stock code. A level that is folded has no entry of its own to read once: its table
- * is the entry above.
- */
-static inline pmd_t *cohort_pmd_offset(pud_t *pud, unsigned long addr)
-{
-	return pud_present(*pud) ? pmd_offset(pud, addr) : NULL;
-}
-
-static inline bool cohort_enter_pmds(pud_t *pud, unsigned long addr,
-				     pmd_t **pmd)
-{
-	*pmd = pmd_offset(pud, addr);
-	return true;
-}
+/* A level that is folded has no entry to read once: its table is the entry above. */
+#define DECLARE_COHORT_PUD(...)
+#define cohort_read_pud(pud, ...)	(*(pud))
+#define cohort_pmd_offset(pud, addr, ...) \
+	pmd_offset(pud, addr)
+#define cohort_lost_pmds(...)		false
 
 #endif /* CONFIG_COHORT_UPPER */
 
 #include <linux/cohort_account.h>
 #include <linux/cohort_babelfish.h>
 #include <linux/cohort_fault.h>
+#include <linux/cohort_tlb_group.h>
+#include <linux/cohort_group.h>
 #include <linux/cohort_fork.h>
 #include <linux/cohort_merge.h>
 #include <linux/cohort_rmap.h>
@@ -229,11 +214,7 @@ static inline void cohort_hint(struct mm_struct *mm, struct file *file,
 
 #else /* !CONFIG_COHORT */
 
-static inline void cohort_hint(struct mm_struct *mm, struct file *file,
-			       unsigned long *addr, unsigned long len,
-			       unsigned long pgoff, unsigned long *flags)
-{
-}
+#define cohort_hint(...)		do { } while (0)
 
 #endif /* CONFIG_COHORT */
 

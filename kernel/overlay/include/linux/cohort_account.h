@@ -37,6 +37,13 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 	return mm;
 }
 
+/* As cohort_payer(), for a walk of the reverse map, into *@payer. */
+static inline void cohort_find_payer(struct mm_struct **payer,
+				     struct mm_struct *mm, pmd_t *pmd)
+{
+	*payer = cohort_payer(mm, pmd);
+}
+
 /*
  * As cohort_payer(), for a fault at @addr that puts @nr entries of the counter @member
  * into the table. They count for @mm at once.
@@ -56,17 +63,30 @@ static inline unsigned int cohort_users(pmd_t *pmd)
 	return unlikely(pmd_cohort(*pmd)) ? cohort_do_users(pmd) : 1;
 }
 
+/* Pages of each counter (MM_FILEPAGES and so on). */
+struct cohort_counts {
+	unsigned long pages[NR_MM_COUNTERS];
+};
+
 /**
  * cohort_borrowed() - pages mapped through tables that others are charged for
+ * @counts: filled in for cohort_counted()
  * @mm: the process
- * @counts: NR_MM_COUNTERS counts in pages, to which these are added
  *
  * Exact. May sleep; cohort_rss() and cohort_badness() do not.
  */
-static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
+static inline void cohort_borrowed(struct cohort_counts *counts,
+				   struct mm_struct *mm)
 {
+	*counts = (struct cohort_counts){};
 	if (mm_cohort(mm))
-		cohort_do_borrowed(mm, counts);
+		cohort_do_borrowed(mm, counts->pages);
+}
+
+static inline unsigned long cohort_counted(const struct cohort_counts *counts,
+					   int member)
+{
+	return counts->pages[member];
 }
 
 /* Bring what get_mm_rss() and cohort_badness() say up to date. May sleep. */
@@ -100,6 +120,51 @@ static inline long cohort_badness(struct mm_struct *mm)
 	       atomic_long_read(&mm->cohort.borrowed);
 }
 
+/**
+ * struct cohort_view - what a walk of a process's entries knows of the current table
+ * @users: how many processes use it; each bears a part of what it maps
+ * @shared: it has the mark, so its accessed bits may be other processes'
+ */
+struct cohort_view {
+	unsigned int users;
+	bool shared;
+};
+
+/* The walk enters a table, whose lock is held until cohort_view_end(). */
+static inline void cohort_view_begin(struct cohort_view *view, pmd_t *pmd)
+{
+	view->users = cohort_users(pmd);
+	view->shared = pmd_cohort(*pmd);
+}
+
+static inline void cohort_view_end(struct cohort_view *view)
+{
+	view->users = 1;
+	view->shared = false;
+}
+
+/* The process's part of a page, and whether nobody else has the page. */
+static inline void cohort_view_part(const struct cohort_view *view,
+				    unsigned long *pss, bool *private)
+{
+	if (view->users > 1) {
+		*pss /= view->users;
+		*private = false;
+	}
+}
+
+/* How many processes have what @count entries have. */
+static inline int cohort_view_count(int count, const struct cohort_view *view)
+{
+	return view->users > 1 ? max(count, 1) * (int)view->users : count;
+}
+
+/* True if entries count as young: that some are old would tell what others used. */
+static inline bool cohort_view_young(const struct cohort_view *view)
+{
+	return view->shared;
+}
+
 /*
  * True if @mm is charged for the table, whose lock is held. It is true for exactly
  * one user of each table, so a walk of all mappings counts each of them once.
@@ -111,38 +176,28 @@ static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
 
 #else /* !CONFIG_COHORT */
 
-static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
-{
-	return mm;
-}
+#define cohort_payer(mm, ...)		(mm)
+#define cohort_find_payer(...)		do { } while (0)
+#define cohort_filler(mm, ...)		(mm)
+#define cohort_users(...)		1
 
-static inline struct mm_struct *cohort_filler(struct mm_struct *mm, pmd_t *pmd,
-					      unsigned long addr, int member,
-					      unsigned long nr)
-{
-	return mm;
-}
+struct cohort_counts { };
 
-static inline unsigned int cohort_users(pmd_t *pmd) { return 1; }
+#define cohort_borrowed(counts, ...)	((void)(counts))
+#define cohort_counted(...)		0UL
+#define cohort_look(...)		do { } while (0)
+#define cohort_look_task(...)		do { } while (0)
+#define cohort_pgtables_bytes(...)	0
+#define cohort_badness(...)		0
 
-static inline void cohort_borrowed(struct mm_struct *mm, unsigned long *counts)
-{
-}
+struct cohort_view { };
 
-static inline void cohort_look(struct mm_struct *mm) { }
-static inline void cohort_look_task(struct task_struct *task) { }
-
-static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
-{
-	return 0;
-}
-
-static inline long cohort_badness(struct mm_struct *mm) { return 0; }
-
-static inline bool cohort_charged(struct mm_struct *mm, pmd_t *pmd)
-{
-	return true;
-}
+#define cohort_view_begin(...)		do { } while (0)
+#define cohort_view_end(...)		do { } while (0)
+#define cohort_view_part(...)		do { } while (0)
+#define cohort_view_count(count, ...)	(count)
+#define cohort_view_young(...)		false
+#define cohort_charged(...)		true
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_ACCOUNT_H */

@@ -7,10 +7,10 @@
 #ifndef _LINUX_COHORT_BABELFISH_H
 #define _LINUX_COHORT_BABELFISH_H
 
+#ifdef CONFIG_COHORT_BABELFISH
+
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
-
-#ifdef CONFIG_COHORT_BABELFISH
 
 DECLARE_STATIC_KEY_FALSE(cohort_bf_key);
 
@@ -65,20 +65,12 @@ static inline void cohort_bf_exit(struct mm_struct *mm)
 
 #else /* !CONFIG_COHORT_BABELFISH */
 
-static inline bool cohort_bf_active(void) { return false; }
-static inline void cohort_bf_switch(struct mm_struct *next) { }
-
-static inline void cohort_bf_claim(struct mm_struct *mm, unsigned long start,
-				   unsigned long end)
-{
-}
-
-static inline void cohort_bf_fork(struct mm_struct *mm, struct mm_struct *oldmm)
-{
-}
-
-static inline void cohort_bf_exec(struct mm_struct *mm) { }
-static inline void cohort_bf_exit(struct mm_struct *mm) { }
+#define cohort_bf_active(...)		false
+#define cohort_bf_switch(...)		do { } while (0)
+#define cohort_bf_claim(...)		do { } while (0)
+#define cohort_bf_fork(...)		do { } while (0)
+#define cohort_bf_exec(...)		do { } while (0)
+#define cohort_bf_exit(...)		do { } while (0)
 
 #endif /* CONFIG_COHORT_BABELFISH */
 #endif /* _LINUX_COHORT_BABELFISH_H */

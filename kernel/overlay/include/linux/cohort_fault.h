@@ -82,6 +82,12 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 #endif
 }
 
+/* A fault's entry for the table, into *@was for cohort_table_changed(). */
+static inline pmd_t cohort_read_pmd(pmd_t *pmd, pmd_t *was)
+{
+	return *was = pmdp_get_lockless(pmd);
+}
+
 /**
  * cohort_table_changed() - whether a fault has lost the table in which it read an entry
  * @was: what the process's entry for the table was before the table was mapped
@@ -116,52 +122,17 @@ static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
 
 #else /* !CONFIG_COHORT */
 
-static inline vm_fault_t cohort_fault(struct vm_fault *vmf) { return 0; }
-
-static inline int cohort_gup_check(pmd_t pmd, struct page *page,
-				   unsigned int flags)
-{
-	return 0;
-}
-
-static inline bool cohort_gup_fast(unsigned int flags)
-{
-	return true;
-}
+#define cohort_gup_check(...)		0
+#define cohort_gup_fast(...)		true
 
 struct cohort_around { };
-
-static inline void cohort_around_begin(struct cohort_around *around,
-				       struct mm_struct *mm,
-				       struct vm_fault *vmf, unsigned int nr)
-{
-}
-
-static inline void cohort_around_end(struct cohort_around *around,
-				     struct vm_fault *vmf)
-{
-}
-
-static inline void cohort_fix_spurious(struct vm_area_struct *vma,
-				       unsigned long addr)
-{
-}
-
-static inline bool cohort_install(struct mm_struct *mm, pmd_t *pmd,
-				  pgtable_t *pte)
-{
-	return false;
-}
-
-static inline bool cohort_table_changed(pmd_t was, pmd_t *pmd)
-{
-	return false;
-}
-
-static inline bool cohort_pmd_shared(struct mm_struct *mm, pmd_t *pmd)
-{
-	return false;
-}
+#define cohort_around_begin(around, ...)	((void)(around))
+#define cohort_around_end(...)		do { } while (0)
+#define cohort_fix_spurious(...)	do { } while (0)
+#define cohort_install(...)		false
+#define cohort_read_pmd(pmd, ...)	(*(pmd))
+#define cohort_table_changed(...)	false
+#define cohort_pmd_shared(...)		false
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_FAULT_H */

@@ -9,6 +9,8 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#ifdef CONFIG_COHORT
+
 #include <linux/cohort_tlb_group.h>
 
 #include <linux/cohort_babelfish.h>
@@ -25,8 +27,6 @@ enum cohort_object {
 	COHORT_ANON_VMA_CHAIN,
 	COHORT_NR_OBJECTS,
 };
-
-#ifdef CONFIG_COHORT
 
 /**
  * struct cohort_fork - the state of a fork that duplicates the parent's regions
@@ -57,6 +57,11 @@ struct cohort_fork {
 	unsigned long base;
 	unsigned long unpaid;
 };
+
+/* The state of a fork; no other call for it does anything if it does not share. */
+#define DECLARE_COHORT_FORK(name, shares)				\
+	struct cohort_fork state_of_##name, *const name =		\
+		(shares) ? &state_of_##name : NULL
 
 #define COHORT_BATCH	28
 
@@ -102,6 +107,7 @@ int cohort_do_fork_pay(struct cohort_fork *cf);
 void cohort_do_fork_end(struct cohort_fork *cf);
 void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 			struct kmem_cache *cache, gfp_t gfp);
+void cohort_do_anon_vma(struct anon_vma *anon_vma);
 
 static inline void cohort_exit_mmap(struct mm_struct *mm)
 {
@@ -157,8 +163,8 @@ static inline bool cohort_forking(struct cohort_fork *cf)
  * The next region to duplicate. The child's tree has no other readers yet, so the next
  * entry of the same node is found without what mas_find() does for them.
  */
-static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
-							struct vma_iterator *vmi)
+static inline struct vm_area_struct *cohort_fork_region(struct vma_iterator *vmi,
+							struct cohort_fork *cf)
 {
 	struct vm_area_struct *vma = NULL;
 
@@ -255,27 +261,20 @@ static inline void cohort_fork_end(struct cohort_fork *cf)
 		cohort_do_fork_end(cf);
 }
 
-static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
-{
-	return cohort_forking(cf) ? cf->batch : NULL;
-}
-
 /*
- * The batch of a fork of @mm, whose mmap_lock is held for writing, or NULL. NULL for @mm
- * is for callers that are no fork.
+ * An object for a copy of a region, or NULL if the caller is to allocate it. @mm, whose
+ * mmap_lock is held for writing, has a batch while it is forked; NULL is for callers that
+ * are no fork.
  */
-static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
-{
-	return mm && cohort_active() ? mm->cohort.batch : NULL;
-}
-
-/* An object for a copy of a region, or NULL if the caller is to allocate it. */
-static inline void *cohort_batched(struct cohort_batch *batch,
-				   enum cohort_object what,
+static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
 				   struct kmem_cache *cache, gfp_t gfp)
 {
+	struct cohort_batch *batch;
 	struct cohort_pool *pool;
 
+	if (!mm || !cohort_active())
+		return NULL;
+	batch = mm->cohort.batch;
 	if (likely(!batch))
 		return NULL;
 	pool = &batch->pool[what];
@@ -284,90 +283,38 @@ static inline void *cohort_batched(struct cohort_batch *batch,
 	return cohort_do_batched(batch, pool, cache, gfp);
 }
 
+/* As cohort_batched(), for what anon_vma_alloc() returns. */
+static inline struct anon_vma *cohort_batched_anon_vma(struct mm_struct *mm,
+						       struct kmem_cache *cache)
+{
+	struct anon_vma *anon_vma;
+
+	anon_vma = cohort_batched(mm, COHORT_ANON_VMA, cache, GFP_KERNEL);
+	if (anon_vma)
+		cohort_do_anon_vma(anon_vma);
+	return anon_vma;
+}
+
 #else /* !CONFIG_COHORT */
 
-static inline struct list_head *cohort_mmlist(struct mm_struct *mm)
-{
-	return &mm->mmlist;
-}
+#define cohort_mmlist(mm)		(&(mm)->mmlist)
 
-struct cohort_fork { };
-
-static inline bool cohort_fork_shares(struct mm_struct *mm) { return false; }
-
-static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
-{
-	return NULL;
-}
-
-static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
-{
-	return NULL;
-}
-
-static inline void *cohort_batched(struct cohort_batch *batch,
-				   enum cohort_object what,
-				   struct kmem_cache *cache, gfp_t gfp)
-{
-	return NULL;
-}
-
-static inline void cohort_exit_mmap(struct mm_struct *mm) { }
-static inline void cohort_fork_failed(struct mm_struct *mm) { }
-
-static inline void cohort_fork_begin(struct cohort_fork *cf,
-				     struct mm_struct *mm,
-				     struct mm_struct *oldmm)
-{
-}
-
-static inline int cohort_fork_next(struct cohort_fork *cf,
-				   struct vm_area_struct *vma)
-{
-	return 0;
-}
-
-static inline struct vm_area_struct *cohort_fork_region(struct cohort_fork *cf,
-							struct vma_iterator *vmi)
-{
-	return mas_find(&vmi->mas, ULONG_MAX);
-}
-
-static inline bool cohort_fork_locked(struct cohort_fork *cf,
-				      struct vm_area_struct *vma)
-{
-	return false;
-}
-
-static inline bool cohort_fork_owes(struct cohort_fork *cf, unsigned long pages)
-{
-	return false;
-}
-
-static inline int cohort_fork_paid(struct cohort_fork *cf) { return 0; }
-
-static inline bool cohort_fork_anon(struct cohort_fork *cf,
-				    struct vm_area_struct *vma)
-{
-	return true;
-}
-
-static inline bool cohort_fork_copies(struct cohort_fork *cf) { return false; }
-
-static inline bool cohort_fork_dup(struct cohort_fork *cf,
-				   struct vm_area_struct *vma)
-{
-	return false;
-}
-
-static inline void cohort_fork_end(struct cohort_fork *cf) { }
-
-static inline bool cohort_fork_store(struct cohort_fork *cf,
-				     struct vma_iterator *vmi,
-				     struct vm_area_struct *vma)
-{
-	return false;
-}
+#define DECLARE_COHORT_FORK(...)
+#define cohort_batched(...)		NULL
+#define cohort_batched_anon_vma(...)	NULL
+#define cohort_exit_mmap(...)		do { } while (0)
+#define cohort_fork_failed(...)		do { } while (0)
+#define cohort_fork_begin(...)		do { } while (0)
+#define cohort_fork_next(...)		0
+#define cohort_fork_region(vmi, ...)	vma_next(vmi)
+#define cohort_fork_locked(...)		false
+#define cohort_fork_owes(...)		false
+#define cohort_fork_paid(...)		0
+#define cohort_fork_anon(...)		true
+#define cohort_fork_copies(...)		false
+#define cohort_fork_dup(...)		false
+#define cohort_fork_end(...)		do { } while (0)
+#define cohort_fork_store(...)		false
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_FORK_H */

@@ -11,6 +11,8 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#ifdef CONFIG_COHORT
+
 #include <linux/sizes.h>
 
 #include <uapi/linux/prctl.h>
@@ -21,6 +23,8 @@ struct task_struct;
 
 /* A smaller piece of a file is not placed as in other processes of the group. */
 #define COHORT_PLACE_MIN	SZ_1M
+
+#endif /* CONFIG_COHORT */
 
 #ifdef CONFIG_COHORT_GROUPS
 
@@ -163,67 +167,29 @@ static inline bool cohort_lost_table(struct mm_struct *mm, pmd_t *pmd)
 
 #else /* !CONFIG_COHORT_GROUPS */
 
-static inline void cohort_set_group(struct mm_struct *mm,
-				    struct cohort_group *group)
-{
-}
+#define cohort_set_group(...)		do { } while (0)
+#define cohort_label_free(...)		do { } while (0)
+#define cohort_move(...)		do { } while (0)
+#define cohort_born(...)		do { } while (0)
+#define cohort_prctl_group(...)		(-EINVAL)
+#define cohort_place(...)		0
+#define cohort_layout(...)		do { } while (0)
+#define cohort_image_align(align, ...)	(align)
+#define cohort_image_place(place, ...)	(place)
+#define cohort_hide(...)		do { } while (0)
+#define cohort_attach(...)		0
+#define cohort_attach_upper(...)	0
+#define cohort_lost_table(...)		false
 
-static inline void cohort_label_free(struct mem_cgroup *memcg) { }
-static inline void cohort_move(struct cgroup_taskset *tset) { }
-static inline void cohort_born(struct task_struct *child) { }
-
-static inline long cohort_prctl_group(const char __user *name)
-{
-	return -EINVAL;
-}
-
-static inline unsigned long cohort_place(struct file *file, unsigned long len,
-					 unsigned long pgoff,
-					 unsigned long flags)
-{
-	return 0;
-}
-
-static inline void cohort_layout(struct mm_struct *mm) { }
-
-static inline unsigned long cohort_image_align(unsigned long align, bool program)
-{
-	return align;
-}
-
-static inline unsigned long cohort_image_place(unsigned long place,
-					       const void *headers,
-					       unsigned int nr, size_t size)
-{
-	return place;
-}
-
-static inline void cohort_hide(struct mm_struct *mm, unsigned long dumpable) { }
-
+#ifdef CONFIG_COHORT
 static inline void cohort_exec(struct mm_struct *mm, bool secure)
 {
-#ifdef CONFIG_COHORT
 	if (cohort_active() && !secure && (mm->cohort.flags & PR_COHORT_TLB))
 		cohort_tlb_lead(mm);
+}
+#else
+#define cohort_exec(...)		do { } while (0)
 #endif
-}
-
-static inline vm_fault_t cohort_attach(struct mm_struct *mm,
-				       struct vm_fault *vmf)
-{
-	return 0;
-}
-
-static inline vm_fault_t cohort_attach_upper(struct mm_struct *mm, pud_t *pud,
-					     struct vm_fault *vmf)
-{
-	return 0;
-}
-
-static inline bool cohort_lost_table(struct mm_struct *mm, pmd_t *pmd)
-{
-	return false;
-}
 
 #endif /* CONFIG_COHORT_GROUPS */
 #endif /* _LINUX_COHORT_GROUP_H */

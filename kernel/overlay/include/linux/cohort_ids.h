@@ -8,13 +8,13 @@
 #ifndef _LINUX_COHORT_IDS_H
 #define _LINUX_COHORT_IDS_H
 
+#ifdef CONFIG_COHORT
+
 #include <linux/cohort_tlb_group.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
 
 struct cred;
-
-#ifdef CONFIG_COHORT
 
 int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags);
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,
@@ -78,21 +78,11 @@ static inline void cohort_forget(struct mm_struct *mm)
 
 #else /* !CONFIG_COHORT */
 
-static inline int cohort_fork_namespaces(struct mm_struct *mm,
-					 unsigned long flags)
-{
-	return 0;
-}
-
-static inline void cohort_new_creds(struct mm_struct *mm,
-				    const struct cred *old,
-				    const struct cred *new)
-{
-}
-
-static inline void cohort_new_namespaces(struct mm_struct *mm) { }
-static inline void cohort_resume_user_mode(void) { }
-static inline void cohort_forget(struct mm_struct *mm) { }
+#define cohort_fork_namespaces(...)	0
+#define cohort_new_creds(...)		do { } while (0)
+#define cohort_new_namespaces(...)	do { } while (0)
+#define cohort_resume_user_mode(...)	do { } while (0)
+#define cohort_forget(...)		do { } while (0)
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_IDS_H */

@@ -51,24 +51,10 @@ static inline bool cohort_maps_merged(struct vm_area_struct *vma,
 
 #else /* !CONFIG_COHORT */
 
-static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
-{
-	return true;
-}
-
-static inline int cohort_merge_region(struct vm_area_struct *vma,
-				      unsigned long start, unsigned long end)
-{
-	return 0;
-}
-
-static inline int cohort_merge_any(struct mm_struct *mm) { return 0; }
-
-static inline bool cohort_maps_merged(struct vm_area_struct *vma,
-				      unsigned long addr, struct folio *folio)
-{
-	return true;
-}
+#define cohort_scans(...)		true
+#define cohort_merge_region(...)	0
+#define cohort_merge_any(...)		0
+#define cohort_maps_merged(...)		true
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_MERGE_H */

@@ -23,6 +23,9 @@ void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_free_table(struct page *page);
 
+/* For the OOM reaper: other users still need the pages in shared tables. */
+struct zap_details *cohort_reap_details(void);
+
 /*
  * Set on a table that was ever shared, until it is freed: a walker that came
  * through a former user's entry may still be in it, so it is freed by RCU. Xen PV
@@ -87,17 +90,18 @@ static inline bool cohort_left_table(pmd_t *pmd, pte_t *pte)
 /**
  * cohort_clear_flush() - clear an entry and flush every TLB that may hold it
  * @vma: the region through which the reverse map came
- * @pmd: the entry above; the lock of the table is held
  * @addr: the address
  * @ptep: the entry
+ * @pmd: the entry above; the lock of the table is held
  *
  * Flushes all users of a shared table, this process included, before it returns
  * (invariant 4).
  *
  * Return: the entry as it was.
  */
-static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
-				       unsigned long addr, pte_t *ptep)
+static inline pte_t cohort_clear_flush(struct vm_area_struct *vma,
+				       unsigned long addr, pte_t *ptep,
+				       pmd_t *pmd)
 {
 	if (unlikely(pmd_cohort(*pmd)))
 		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, false);
@@ -108,9 +112,9 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
  * As cohort_clear_flush(), but if @batch, the users of a shared table are flushed by
  * try_to_unmap_flush(), which the caller calls before the page is used anew.
  */
-static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
+static inline pte_t cohort_clear_batch(struct vm_area_struct *vma,
 				       unsigned long addr, pte_t *ptep,
-				       bool batch)
+				       pmd_t *pmd, bool batch)
 {
 	if (unlikely(pmd_cohort(*pmd)))
 		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, batch);
@@ -169,57 +173,19 @@ static inline bool cohort_free_table(struct page *page)
 
 #else /* !CONFIG_COHORT */
 
-static inline bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd,
-			      unsigned long addr, unsigned long next,
-			      struct zap_details *details)
-{
-	return false;
-}
-
-static inline bool cohort_zapped(struct mmu_gather *tlb, pmd_t *pmd,
-				 unsigned long addr, int *rss)
-{
-	return false;
-}
-
-static inline bool cohort_left_table(pmd_t *pmd, pte_t *pte) { return false; }
-
-#ifdef CONFIG_MMU
-static inline pte_t cohort_clear_flush(struct vm_area_struct *vma, pmd_t *pmd,
-				       unsigned long addr, pte_t *ptep)
-{
-	return ptep_clear_flush(vma, addr, ptep);
-}
-
-static inline pte_t cohort_clear_batch(struct vm_area_struct *vma, pmd_t *pmd,
-				       unsigned long addr, pte_t *ptep,
-				       bool batch)
-{
-	return ptep_clear_flush(vma, addr, ptep);
-}
-#endif
-
-static inline bool cohort_flush_ptes(pte_t *ptep, unsigned long start,
-				     unsigned long end)
-{
-	return false;
-}
-
-static inline void cohort_flush_deferred(struct tlbflush_unmap_batch *ubc) { }
-
-static inline bool cohort_pte_free_tlb(struct mmu_gather *tlb,
-				       struct page *page)
-{
-	return false;
-}
-
-static inline bool cohort_pmd_free_tlb(struct mmu_gather *tlb,
-				       struct page *page)
-{
-	return false;
-}
-
-static inline bool cohort_free_table(struct page *page) { return false; }
+#define cohort_zap(...)			false
+#define cohort_zapped(...)		false
+#define cohort_left_table(...)		false
+#define cohort_clear_flush(vma, addr, ptep, ...) \
+	ptep_clear_flush(vma, addr, ptep)
+#define cohort_clear_batch(vma, addr, ptep, ...) \
+	ptep_clear_flush(vma, addr, ptep)
+#define cohort_flush_ptes(...)		false
+#define cohort_flush_deferred(...)	do { } while (0)
+#define cohort_pte_free_tlb(...)	false
+#define cohort_pmd_free_tlb(...)	false
+#define cohort_free_table(...)		false
+#define cohort_reap_details(...)	NULL
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_RMAP_H */

@@ -6,9 +6,9 @@
 #ifndef _LINUX_COHORT_TLB_GROUP_H
 #define _LINUX_COHORT_TLB_GROUP_H
 
-#include <linux/mm_types.h>
-
 #ifdef CONFIG_COHORT_TLB
+
+#include <linux/mm_types.h>
 
 #include <asm/tlb_group.h>
 
@@ -57,9 +57,10 @@ static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
 }
 
 /* The flags of a part of a region whose protection is about to change. */
-static inline vm_flags_t cohort_tlb_protect(struct vm_area_struct *vma,
+static inline vm_flags_t cohort_tlb_protect(vm_flags_t flags,
+					    struct vm_area_struct *vma,
 					    unsigned long start,
-					    unsigned long end, vm_flags_t flags)
+					    unsigned long end)
 {
 	return cohort_tlb_held(vma->vm_mm) ?
 	       cohort_tlb_do_protect(vma, start, end, flags) : flags;
@@ -119,55 +120,20 @@ static inline void cohort_tlb_fork(struct mm_struct *mm, struct mm_struct *oldmm
 
 #else /* !CONFIG_COHORT_TLB */
 
-static inline bool cohort_tlb_member(struct mm_struct *mm) { return false; }
-static inline bool cohort_tlb_held(struct mm_struct *mm) { return false; }
-static inline int cohort_tlb_leave(struct mm_struct *mm) { return 0; }
-static inline bool cohort_tlb_leaving(struct mm_struct *mm) { return false; }
-static inline void cohort_tlb_exit(struct mm_struct *mm) { }
-
-static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
-				    unsigned long end)
-{
-	return 0;
-}
-
-static inline int cohort_tlb_diverge(struct mm_struct *mm, unsigned long start,
-				     unsigned long end)
-{
-	return 0;
-}
-
-static inline vm_flags_t cohort_tlb_protect(struct vm_area_struct *vma,
-					    unsigned long start,
-					    unsigned long end, vm_flags_t flags)
-{
-	return flags;
-}
-
-static inline int cohort_tlb_gup(struct vm_area_struct *vma,
-				 unsigned long gup_flags)
-{
-	return 0;
-}
-
-static inline void cohort_tlb_claim(struct mm_struct *mm, unsigned long start,
-				    unsigned long end)
-{
-}
-
-static inline vm_flags_t cohort_tlb_vm_flags(struct mm_struct *mm,
-					     struct file *file,
-					     unsigned long addr,
-					     unsigned long len,
-					     unsigned long flags,
-					     vm_flags_t vm_flags)
-{
-	return 0;
-}
-
-static inline int cohort_tlb_enable(void) { return -EINVAL; }
-static inline void cohort_tlb_lead(struct mm_struct *mm) { }
-static inline void cohort_tlb_fork(struct mm_struct *mm, struct mm_struct *oldmm) { }
+#define cohort_tlb_member(...)		false
+#define cohort_tlb_held(...)		false
+#define cohort_tlb_leave(...)		0
+#define cohort_tlb_leaving(...)		false
+#define cohort_tlb_exit(...)		do { } while (0)
+#define cohort_tlb_change(...)		0
+#define cohort_tlb_diverge(...)		0
+#define cohort_tlb_protect(flags, ...)	(flags)
+#define cohort_tlb_gup(...)		0
+#define cohort_tlb_claim(...)		do { } while (0)
+#define cohort_tlb_vm_flags(...)	0
+#define cohort_tlb_enable(...)		(-EINVAL)
+#define cohort_tlb_lead(...)		do { } while (0)
+#define cohort_tlb_fork(...)		do { } while (0)
 
 #endif /* CONFIG_COHORT_TLB */
 

@@ -5,6 +5,8 @@
 #ifndef _LINUX_COHORT_TYPES_H
 #define _LINUX_COHORT_TYPES_H
 
+#ifdef CONFIG_COHORT
+
 #include <linux/atomic.h>
 #include <linux/types.h>
 
@@ -56,10 +58,12 @@ struct cohort_mm {
 };
 
 /* What get_mm_rss() adds: resident pages in tables that others are charged for. */
-#ifdef CONFIG_COHORT
 #define cohort_rss(mm)	((unsigned long)atomic_long_read(&(mm)->cohort.rss))
-#else
-#define cohort_rss(mm)	((void)(mm), 0UL)
-#endif
+
+#else /* !CONFIG_COHORT */
+
+#define cohort_rss(...)	0UL
+
+#endif /* CONFIG_COHORT */
 
 #endif /* _LINUX_COHORT_TYPES_H */

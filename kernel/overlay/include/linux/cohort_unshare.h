@@ -9,10 +9,10 @@
 #error "include <linux/cohort.h> instead"
 #endif
 
+#ifdef CONFIG_COHORT
+
 #include <linux/cohort_babelfish.h>
 #include <linux/cohort_tlb_group.h>
-
-#ifdef CONFIG_COHORT
 
 int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
 			     unsigned long end, enum cohort_cause cause);
@@ -143,46 +143,13 @@ static inline int cohort_leave_timens(struct mm_struct *mm)
 
 #else /* !CONFIG_COHORT */
 
-static inline int cohort_unshare_tables(struct mm_struct *mm,
-					unsigned long start, unsigned long end,
-					enum cohort_cause cause)
-{
-	return 0;
-}
-
-static inline int cohort_unshare_range(struct mm_struct *mm,
-				       unsigned long start, unsigned long end,
-				       enum cohort_cause cause)
-{
-	return 0;
-}
-
-static inline int cohort_unshare_edges(struct mm_struct *mm,
-				       unsigned long start, unsigned long end,
-				       enum cohort_cause cause)
-{
-	return 0;
-}
-
-static inline int cohort_unshare_partial(struct mm_struct *mm,
-					 unsigned long start, unsigned long end)
-{
-	return 0;
-}
-
-static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
-				 unsigned long end, int behavior)
-{
-	return 0;
-}
-
-static inline int cohort_leave_timens(struct mm_struct *mm) { return 0; }
-
-static inline bool cohort_take_back(struct mm_struct *mm, pmd_t *pmd,
-				    unsigned long addr)
-{
-	return false;
-}
+#define cohort_unshare_tables(...)	0
+#define cohort_unshare_range(...)	0
+#define cohort_unshare_edges(...)	0
+#define cohort_unshare_partial(...)	0
+#define cohort_madvise(...)		0
+#define cohort_leave_timens(...)	0
+#define cohort_take_back(...)		false
 
 #endif /* CONFIG_COHORT */
 #endif /* _LINUX_COHORT_UNSHARE_H */

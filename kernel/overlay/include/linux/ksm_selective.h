@@ -6,14 +6,14 @@
 #ifndef _LINUX_KSM_SELECTIVE_H
 #define _LINUX_KSM_SELECTIVE_H
 
+#ifdef CONFIG_KSM_SELECTIVE
+
 #include <linux/jump_label.h>
 #include <linux/types.h>
 
 struct mm_struct;
 struct seq_file;
 struct task_struct;
-
-#ifdef CONFIG_KSM_SELECTIVE
 
 DECLARE_STATIC_KEY_FALSE(ksm_selective_key);
 extern bool ksm_selective_on;
@@ -59,14 +59,10 @@ static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm)
 
 #else
 
-static inline bool ksm_selective(void)
-{
-	return false;
-}
-
-static inline void ksm_selective_frozen(void) {}
-static inline void ksm_selective_oom(struct task_struct *task) {}
-static inline void ksm_selective_stat(struct seq_file *m, struct mm_struct *mm) {}
+#define ksm_selective(...)		false
+#define ksm_selective_frozen(...)	do { } while (0)
+#define ksm_selective_oom(...)		do { } while (0)
+#define ksm_selective_stat(...)		do { } while (0)
 
 #endif
 #endif

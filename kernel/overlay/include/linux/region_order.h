@@ -10,6 +10,8 @@
 #ifndef _LINUX_REGION_ORDER_H
 #define _LINUX_REGION_ORDER_H
 
+#ifdef CONFIG_REGION_ORDER
+
 #include <linux/bits.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
@@ -20,8 +22,6 @@
 
 struct seq_file;
 struct vm_fault;
-
-#ifdef CONFIG_REGION_ORDER
 
 /* Holds order + 1; 0 means that no order was asked for. */
 #define VM_ORDER_SHIFT	56
@@ -96,9 +96,9 @@ static inline void region_order_forget(struct mm_struct *mm)
 }
 
 /* @vm_flags of a new region of a kind (PR_ORDER_*) with the process's order. */
-static inline vm_flags_t region_order_default(struct mm_struct *mm,
-					      unsigned long kind,
-					      vm_flags_t vm_flags)
+static inline vm_flags_t region_order_default(vm_flags_t vm_flags,
+					      struct mm_struct *mm,
+					      unsigned long kind)
 {
 	if (!region_order_active() || likely(!mm->region_orders))
 		return vm_flags;
@@ -184,101 +184,23 @@ static inline void region_order_show(struct seq_file *m,
 
 #else /* !CONFIG_REGION_ORDER */
 
-static inline bool region_has_order(vm_flags_t flags)
-{
-	return false;
-}
-
-static inline bool region_order_limits(vm_flags_t flags, unsigned long *orders)
-{
-	return false;
-}
-
-static inline gfp_t region_order_gfp(struct vm_area_struct *vma)
-{
-	return 0;
-}
-
-static inline bool region_order_advice(int advice)
-{
-	return false;
-}
-
-static inline void region_order_prepare(int advice)
-{
-}
-
-static inline int region_order_madvise(struct vm_area_struct *vma, int advice,
-				       unsigned long *vm_flags)
-{
-	return 0;
-}
-
-static inline void region_order_mm_init(struct mm_struct *mm,
-					struct mm_struct *oldmm)
-{
-}
-
-static inline void region_order_forget(struct mm_struct *mm)
-{
-}
-
-static inline vm_flags_t region_order_default(struct mm_struct *mm,
-					      unsigned long kind,
-					      vm_flags_t vm_flags)
-{
-	return vm_flags;
-}
-
-static inline bool region_order_fills(struct vm_area_struct *vma)
-{
-	return false;
-}
-
-static inline bool region_order_wait(struct vm_area_struct *vma,
-				     struct vm_fault *vmf, int order)
-{
-	return false;
-}
-
+#define region_has_order(...)		false
+#define region_order_limits(...)	false
+#define region_order_gfp(...)		0
+#define region_order_advice(...)	false
+#define region_order_prepare(...)	do { } while (0)
+#define region_order_madvise(...)	0
+#define region_order_mm_init(...)	do { } while (0)
+#define region_order_forget(...)	do { } while (0)
+#define region_order_default(flags, ...)	(flags)
+#define region_order_fills(...)		false
+#define region_order_wait(...)		false
 #define REGION_ORDER_RETRY	NULL
-
-static inline vm_fault_t region_order_error(struct folio *folio)
-{
-	return 0;
-}
-
-static inline void region_order_got(struct vm_area_struct *vma, int order)
-{
-}
-
-static inline bool region_order_copy(struct vm_area_struct *vma,
-				     struct vm_fault *vmf, struct folio *folio)
-{
-	return false;
-}
-
-static inline bool region_order_copy_pmd(struct vm_area_struct *vma,
-					 struct vm_fault *vmf)
-{
-	return false;
-}
-
-static inline void region_order_show(struct seq_file *m,
-				     struct vm_area_struct *vma)
-{
-}
-
-static inline long region_order_prctl_set(unsigned long kinds,
-					  unsigned long advice)
-{
-	return -EINVAL;
-}
-
-static inline long region_order_prctl_get(unsigned long kind)
-{
-	return -EINVAL;
-}
+#define region_order_error(...)		0
+#define region_order_got(...)		do { } while (0)
+#define region_order_copy(...)		false
+#define region_order_copy_pmd(...)	false
+#define region_order_show(...)		do { } while (0)
 
 #endif /* CONFIG_REGION_ORDER */
 

@@ -13,6 +13,7 @@
  * object itself is asked for as before (invariants 8 and 14).
  */
 #include <linux/mman.h>
+#include <linux/rmap.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 
@@ -69,6 +70,16 @@ void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 	}
 	pool->want = min(pool->want * 2, COHORT_BATCH);
 	return pool->object[--pool->nr];
+}
+
+/* As anon_vma_alloc() does: from fork, the root will be reset to the parent's. */
+void cohort_do_anon_vma(struct anon_vma *anon_vma)
+{
+	atomic_set(&anon_vma->refcount, 1);
+	anon_vma->num_children = 0;
+	anon_vma->num_active_vmas = 0;
+	anon_vma->parent = anon_vma;
+	anon_vma->root = anon_vma;
 }
 
 static noinline void cohort_batch_free(struct cohort_batch *batch)

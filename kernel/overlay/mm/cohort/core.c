@@ -515,6 +515,17 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	cohort_uses_free(mm);
 }
 
+struct zap_details *cohort_reap_details(void)
+{
+	/* Nobody writes to it. */
+	static struct zap_details details = {
+		.even_cows = true,
+		.zap_flags = ZAP_FLAG_KEEP_SHARED,
+	};
+
+	return &details;
+}
+
 /**
  * cohort_zap() - a process throws away a range that a shared table maps
  * @tlb: the gather of the process

@@ -107,7 +107,12 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
 	    ns->time_ns_for_children == ns->time_ns)
 		return 0;
-	return cohort_keeps_ids(mm) ? 0 : leave_all(mm);
+	if (!cohort_keeps_ids(mm))
+		return leave_all(mm);
+	/* timens_on_fork() cannot fail. */
+	if ((flags & CLONE_NEWTIME) || ns->time_ns_for_children != ns->time_ns)
+		return cohort_leave_timens(mm);
+	return 0;
 }
 
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,

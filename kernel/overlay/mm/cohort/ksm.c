@@ -4,6 +4,8 @@
  * by mm/ksm.c alone.
  */
 
+#ifdef CONFIG_COHORT
+
 /**
  * cohort_merge_anon_vma() - the anon_vma by which a merged page is found
  * @vma: the region through which it is merged; mmap_lock is held
@@ -49,3 +51,10 @@ static noinline bool cohort_keep_merged(struct ksm_rmap_item *rmap_item,
 	unlock_page(page);
 	return stable_node;
 }
+
+#else /* !CONFIG_COHORT */
+
+#define cohort_merge_anon_vma(vma)	((vma)->anon_vma)
+#define cohort_keep_merged(...)		false
+
+#endif /* CONFIG_COHORT */

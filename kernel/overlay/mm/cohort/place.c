@@ -494,7 +494,7 @@ static unsigned long place_image(const struct image *image, struct file *file,
 /* Tables of regions with an order are not joined: place files for their large pages. */
 static bool has_order(struct mm_struct *mm)
 {
-	return region_order_default(mm, PR_ORDER_FILE, 0);
+	return region_order_default(0, mm, PR_ORDER_FILE);
 }
 
 /* --- mappings -------------------------------------------------------------- */

@@ -8,6 +8,9 @@
 
 #ifdef CONFIG_KSM_SELECTIVE
 
+/* For what both stock's loops and ours call. */
+#define __selective_inline	__always_inline
+
 /*
  * noinline, because inlined they take registers from stock's loops: two more
  * instructions in a hundred per page scanned.
@@ -81,39 +84,18 @@ static inline void selective_exit(void)
 
 #else
 
-static inline struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
-{
-	return NULL;
-}
-
-static inline struct ksm_rmap_item *
-selective_search_insert(struct ksm_rmap_item *rmap_item, struct page *page,
-			struct page **other_pagep)
-{
-	return NULL;
-}
-
-static inline void selective_unindex(struct ksm_rmap_item *rmap_item) {}
-static inline void selective_merged(struct ksm_rmap_item *rmap_item) {}
-static inline void selective_enter(struct mm_struct *mm) {}
-static inline void selective_unmerge(void) {}
-static inline void selective_exit(void) {}
-static inline void selective_ksmd_starts(void) {}
-
-static inline int selective_memcmp_pages(struct page *a, struct page *b)
-{
-	return memcmp_pages(a, b);
-}
-
-static inline bool selective_sums_later(void)
-{
-	return false;
-}
-
-static inline bool selective_should_run(void)
-{
-	return true;
-}
+#define __selective_inline
+#define selective_next_rmap_item(...)	NULL
+#define selective_search_insert(...)	NULL
+#define selective_unindex(...)		do { } while (0)
+#define selective_merged(...)		do { } while (0)
+#define selective_enter(...)		do { } while (0)
+#define selective_unmerge(...)		do { } while (0)
+#define selective_exit(...)		do { } while (0)
+#define selective_ksmd_starts(...)	do { } while (0)
+#define selective_memcmp_pages(a, b)	memcmp_pages(a, b)
+#define selective_sums_later(...)	false
+#define selective_should_run(...)	true
 
 #endif
 #endif

@@ -10,14 +10,15 @@
 #include <linux/pagemap.h>
 #include <linux/region_order.h>
 
+#ifdef CONFIG_REGION_ORDER
+
 /* readahead.c, huge_memory.c */
+#define REGION_ORDER_VISIBLE
 void read_pages(struct readahead_control *rac);
 unsigned long __thp_get_unmapped_area(struct file *filp, unsigned long addr,
 				      unsigned long len, loff_t off,
 				      unsigned long flags, unsigned long size,
 				      vm_flags_t vm_flags);
-
-#ifdef CONFIG_REGION_ORDER
 
 unsigned long region_order_do_area(struct file *file, unsigned long addr,
 				   unsigned long len, unsigned long pgoff,
@@ -37,11 +38,10 @@ void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
 
 /* The address of a new region, aligned to the process's order if it has one. */
 static inline unsigned long
-region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
-		  unsigned long len, unsigned long pgoff, unsigned long flags,
-		  vm_flags_t vm_flags)
+region_order_area(struct file *file, unsigned long addr, unsigned long len,
+		  unsigned long pgoff, unsigned long flags, vm_flags_t vm_flags)
 {
-	if (region_order_active() && unlikely(mm->region_orders))
+	if (region_order_active() && unlikely(current->mm->region_orders))
 		return region_order_do_area(file, addr, len, pgoff, flags,
 					    vm_flags);
 	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
@@ -51,14 +51,14 @@ region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
  * Flags of a new region of a file, with the process's order. Called before the
  * first attempt to merge the region, the only one if it has no close().
  */
-static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
-						   struct file *file,
-						   vm_flags_t vm_flags)
+static inline vm_flags_t region_order_file_default(vm_flags_t vm_flags,
+						   struct mm_struct *mm,
+						   struct file *file)
 {
 	if (!region_order_active() || likely(!mm->region_orders) ||
 	    !region_order_file(file))
 		return vm_flags;
-	return region_order_default(mm, PR_ORDER_FILE, vm_flags);
+	return region_order_default(vm_flags, mm, PR_ORDER_FILE);
 }
 
 /* Correct a new region's order after the file's mmap() has set its flags. */
@@ -107,8 +107,8 @@ static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
 }
 
 /* How many cached pages a fault maps: at least a page of the region's order. */
-static inline unsigned long region_order_around(struct vm_area_struct *vma,
-						unsigned long pages)
+static inline unsigned long region_order_around(unsigned long pages,
+						struct vm_area_struct *vma)
 {
 	if (region_has_order(vma->vm_flags))
 		return region_order_do_around(vma->vm_flags, pages);
@@ -148,78 +148,20 @@ static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
 
 #else /* !CONFIG_REGION_ORDER */
 
-static inline unsigned long
-region_order_area(struct mm_struct *mm, struct file *file, unsigned long addr,
-		  unsigned long len, unsigned long pgoff, unsigned long flags,
-		  vm_flags_t vm_flags)
-{
-	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
-}
+#define REGION_ORDER_VISIBLE	static
 
-static inline vm_flags_t region_order_file_default(struct mm_struct *mm,
-						   struct file *file,
-						   vm_flags_t vm_flags)
-{
-	return vm_flags;
-}
-
-static inline void region_order_mmap(struct vm_area_struct *vma)
-{
-}
-
-static inline bool region_order_read(struct vm_area_struct *vma,
-				     struct vm_fault *vmf, struct file **fpin)
-{
-	return false;
-}
-
-static inline bool region_order_read_on(struct vm_area_struct *vma,
-					struct vm_fault *vmf,
-					struct folio *folio,
-					struct file **fpin)
-{
-	return false;
-}
-
-static inline bool region_order_again(const void *ptr)
-{
-	return false;
-}
-
-static inline bool region_order_shmem(vm_flags_t flags, struct inode *inode,
-				      pgoff_t index, unsigned long *orders)
-{
-	return false;
-}
-
-static inline unsigned long region_order_around(struct vm_area_struct *vma,
-						unsigned long pages)
-{
-	return pages;
-}
-
-static inline bool region_order_maps(struct vm_area_struct *vma,
-				     struct vm_fault *vmf, struct folio *folio)
-{
-	return false;
-}
-
-static inline bool region_order_below(struct vm_area_struct *vma, int order)
-{
-	return false;
-}
-
-static inline void region_order_mapped(struct vm_area_struct *vma,
-				       struct vm_fault *vmf,
-				       struct folio *folio, struct page *page,
-				       unsigned int nr, unsigned long addr)
-{
-}
-
-static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
-{
-	return false;
-}
+#define region_order_area(...)		__get_unmapped_area(__VA_ARGS__)
+#define region_order_file_default(flags, ...)	(flags)
+#define region_order_mmap(...)		do { } while (0)
+#define region_order_read(...)		false
+#define region_order_read_on(...)	false
+#define region_order_again(...)		false
+#define region_order_shmem(...)		false
+#define region_order_around(pages, ...)	(pages)
+#define region_order_maps(...)		false
+#define region_order_below(...)		false
+#define region_order_mapped(...)	do { } while (0)
+#define region_order_shmem_wait(...)	false
 
 #endif /* CONFIG_REGION_ORDER */
 

@@ -138,13 +138,12 @@ static inline void arch_cohort_take_back(struct mm_struct *mm, pmd_t *pmdp,
 #define arch_cohort_fix_spurious(vma, addr)	\
 	arch_cohort_flush_walk((vma)->vm_mm, addr)
 
-#include <asm-generic/cohort.h>
-
 /*
  * Never: where an old entry costs no fault, stock maps these pages old. A constant, for
  * each of the two questions is a search in a table of registers (invariant 10).
  */
-#undef arch_cohort_maps_young
 #define arch_cohort_maps_young()	false
+
+#include <asm-generic/cohort.h>
 
 #endif /* __ASM_COHORT_H */
