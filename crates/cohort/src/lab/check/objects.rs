@@ -4,7 +4,8 @@
 //! For each architecture the files that the series changes, and all of `mm`, are compiled from the
 //! stock source and from ours. What an object gives to the kernel, its sections with their
 //! relocations, must be equal byte for byte: so a kernel without the options is the stock one, also
-//! on an architecture that the series does not know.
+//! on an architecture that the series does not know. Two hooks mend faults of the stock kernel; the
+//! source to compare with has these.
 
 use crate::lab::Lab;
 use crate::lab::check::tally::Tally;
@@ -117,7 +118,12 @@ const FOLDER: &str = "mm";
 /// What every kernel has of these is compiled file by file.
 const LARGE: &[&str] = &["fs", "kernel", "lib"];
 /// The two sources below `out/linux`.
-const SIDES: [&str; 2] = ["pristine", "cohort"];
+const SIDES: [&str; 2] = ["mended", "cohort"];
+/// Hooks that mend the stock kernel, whatever its options: both sides have them.
+const MENDS: &[&str] = &[
+    "0024-mm-lift-userfaultfd-s-protection-without-a-race.patch",
+    "0040-mm-madvise-free-lazily-only-what-nobody-else-maps.patch",
+];
 /// Fewer equal objects than this are no comparison.
 const ENOUGH: usize = 60;
 
@@ -137,6 +143,7 @@ pub fn run(lab: &Lab, options: &Options) -> Result<Tally> {
     setup::install_missing(lab, &compilers, "cohort lab check-objects")?;
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
     let version = source::pristine(lab)?;
+    source::mended(lab, &version, MENDS)?;
     source::cohort(lab, &version)?;
     let mut tally = Tally::new();
     for target in targets {
@@ -208,9 +215,9 @@ fn make(lab: &Lab, target: &Target, side: &str) -> Command {
     let tree = format!("linux/{side}");
     let mut make = build::make_with(lab, target.make, target.cross, &tree, &dir(target, side));
     // Nor is the name of the source's folder a difference.
-    make.arg(format!(
-        "KCFLAGS={FLAGS} -fmacro-prefix-map=../../../linux/{side}/="
-    ));
+    let plain = format!("-fmacro-prefix-map=../../../linux/{side}/=");
+    make.arg(format!("KCFLAGS={FLAGS} {plain}"))
+        .arg(format!("KAFLAGS={plain}"));
     make
 }
 

@@ -402,6 +402,12 @@ const LONG: &[Stage] = &[
         made_from: GUEST,
     },
     Stage {
+        name: "objects with the options off",
+        counts: Counts::Tally,
+        command: &["cohort", "lab", "check-objects"],
+        made_from: GUEST,
+    },
+    Stage {
         name: "Debian's kernels",
         counts: Counts::Status,
         command: &["cohort", "lab", "scan-kernels"],

@@ -14,7 +14,7 @@ use crate::lab::kernel::series;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where Debian's package puts the source, and the package's name.
@@ -129,11 +129,41 @@ pub fn change_hash(lab: &Lab) -> Result<String> {
 /// Makes `out/linux/cohort` the stock source plus overlay and hooks. Tells how many files
 /// were written.
 pub fn cohort(lab: &Lab, version: &str) -> Result<usize> {
+    tree(lab, "cohort", |staging| {
+        stage(lab, &lab.out("linux/pristine"), staging, version)
+    })
+}
+
+/// Makes `out/linux/mended` the stock source plus some of the hooks.
+pub fn mended(lab: &Lab, version: &str, hooks: &[&str]) -> Result<usize> {
+    let hooks: Vec<_> = hooks
+        .iter()
+        .map(|hook| lab.path("kernel/hooks").join(hook))
+        .collect();
+    tree(lab, "mended", |staging| {
+        let mut ours = BTreeSet::new();
+        stage_hooks(
+            &hooks,
+            &lab.out("linux/pristine"),
+            staging,
+            version,
+            &mut ours,
+        )?;
+        Ok(ours)
+    })
+}
+
+/// Makes `out/linux/NAME` the stock source with the files that `stage` builds in a folder.
+fn tree(
+    lab: &Lab,
+    name: &str,
+    stage: impl FnOnce(&Path) -> Result<BTreeSet<String>>,
+) -> Result<usize> {
     let pristine = lab.out("linux/pristine");
-    let tree = lab.out("linux/cohort");
-    let origin = lab.out("linux/cohort.origin");
+    let tree = lab.out(&format!("linux/{name}"));
+    let origin = lab.out(&format!("linux/{name}.origin"));
     let from = files::read(&lab.out("linux/pristine.stamp"))?;
-    let manifest = lab.out("linux/cohort.files");
+    let manifest = lab.out(&format!("linux/{name}.files"));
     if !tree.exists() || !std::fs::read_to_string(&origin).is_ok_and(|old| old == from) {
         let progress = Progress::new("copying the kernel's source", "", None);
         mirror(lab, &pristine, &tree)?;
@@ -144,7 +174,8 @@ pub fn cohort(lab: &Lab, version: &str) -> Result<usize> {
 
     let staging = lab.out("linux/staging");
     files::remove(&staging)?;
-    let ours = stage(lab, &pristine, &staging, version)?;
+    files::make_dir(&staging)?;
+    let ours = stage(&staging)?;
 
     let before: BTreeSet<String> = std::fs::read_to_string(&manifest)
         .unwrap_or_default()
@@ -183,24 +214,8 @@ pub fn stage(
 ) -> Result<BTreeSet<String>> {
     files::make_dir(staging)?;
     let mut ours = BTreeSet::new();
-    for patch in series::read_series(&lab.path("kernel/hooks"))? {
-        for touched in series::touched(&files::read(&patch)?) {
-            let stock = pristine.join(&touched.path);
-            if !touched.new && !stock.exists() {
-                bail!(
-                    "{} changes {}, which Linux {version} does not have: refresh the patch \
-                     against this version",
-                    patch.display(),
-                    touched.path
-                );
-            }
-            if stock.exists() && !ours.contains(&touched.path) {
-                copy(&stock, &staging.join(&touched.path))?;
-            }
-            ours.insert(touched.path);
-        }
-        series::apply(&patch, staging, version)?;
-    }
+    let hooks = series::read_series(&lab.path("kernel/hooks"))?;
+    stage_hooks(&hooks, pristine, staging, version, &mut ours)?;
     let overlay = lab.path("kernel/overlay");
     if overlay.is_dir() {
         for file in files::walk(&overlay)? {
@@ -217,6 +232,35 @@ pub fn stage(
         }
     }
     Ok(ours)
+}
+
+/// Applies hooks to copies of the files that they touch, and adds the paths of these to `ours`.
+fn stage_hooks(
+    hooks: &[PathBuf],
+    pristine: &Path,
+    staging: &Path,
+    version: &str,
+    ours: &mut BTreeSet<String>,
+) -> Result<()> {
+    for patch in hooks {
+        for touched in series::touched(&files::read(patch)?) {
+            let stock = pristine.join(&touched.path);
+            if !touched.new && !stock.exists() {
+                bail!(
+                    "{} changes {}, which Linux {version} does not have: refresh the patch \
+                     against this version",
+                    patch.display(),
+                    touched.path
+                );
+            }
+            if stock.exists() && !ours.contains(&touched.path) {
+                copy(&stock, &staging.join(&touched.path))?;
+            }
+            ours.insert(touched.path);
+        }
+        series::apply(patch, staging, version)?;
+    }
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<bool> {
