@@ -261,20 +261,24 @@ static inline void cohort_fork_end(struct cohort_fork *cf)
 		cohort_do_fork_end(cf);
 }
 
-/*
- * An object for a copy of a region, or NULL if the caller is to allocate it. @mm, whose
- * mmap_lock is held for writing, has a batch while it is forked; NULL is for callers that
- * are no fork.
- */
-static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what,
+static inline struct cohort_batch *cohort_fork_batch(struct cohort_fork *cf)
+{
+	return cohort_forking(cf) ? cf->batch : NULL;
+}
+
+/* The batch of a fork of @mm, whose mmap_lock is held for writing, or NULL. */
+static inline struct cohort_batch *cohort_batch(struct mm_struct *mm)
+{
+	return cohort_active() ? mm->cohort.batch : NULL;
+}
+
+/* An object for a copy of a region, or NULL if the caller is to allocate it. */
+static inline void *cohort_batched(struct cohort_batch *batch,
+				   enum cohort_object what,
 				   struct kmem_cache *cache, gfp_t gfp)
 {
-	struct cohort_batch *batch;
 	struct cohort_pool *pool;
 
-	if (!mm || !cohort_active())
-		return NULL;
-	batch = mm->cohort.batch;
 	if (likely(!batch))
 		return NULL;
 	pool = &batch->pool[what];
@@ -284,12 +288,12 @@ static inline void *cohort_batched(struct mm_struct *mm, enum cohort_object what
 }
 
 /* As cohort_batched(), for what anon_vma_alloc() returns. */
-static inline struct anon_vma *cohort_batched_anon_vma(struct mm_struct *mm,
-						       struct kmem_cache *cache)
+static inline struct anon_vma *
+cohort_batched_anon_vma(struct cohort_batch *batch, struct kmem_cache *cache)
 {
 	struct anon_vma *anon_vma;
 
-	anon_vma = cohort_batched(mm, COHORT_ANON_VMA, cache, GFP_KERNEL);
+	anon_vma = cohort_batched(batch, COHORT_ANON_VMA, cache, GFP_KERNEL);
 	if (anon_vma)
 		cohort_do_anon_vma(anon_vma);
 	return anon_vma;

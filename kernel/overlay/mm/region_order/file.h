@@ -39,9 +39,10 @@ void region_order_do_mapped(struct vm_fault *vmf, struct folio *folio,
 /* The address of a new region, aligned to the process's order if it has one. */
 static inline unsigned long
 region_order_area(struct file *file, unsigned long addr, unsigned long len,
-		  unsigned long pgoff, unsigned long flags, vm_flags_t vm_flags)
+		  unsigned long pgoff, unsigned long flags, vm_flags_t vm_flags,
+		  struct mm_struct *mm)
 {
-	if (region_order_active() && unlikely(current->mm->region_orders))
+	if (region_order_active() && unlikely(mm->region_orders))
 		return region_order_do_area(file, addr, len, pgoff, flags,
 					    vm_flags);
 	return __get_unmapped_area(file, addr, len, pgoff, flags, vm_flags);
@@ -150,7 +151,8 @@ static inline bool region_order_shmem_wait(struct vm_fault *vmf, int order)
 
 #define REGION_ORDER_VISIBLE	static
 
-#define region_order_area(...)		__get_unmapped_area(__VA_ARGS__)
+#define region_order_area(file, addr, len, pgoff, flags, vm_flags, ...) \
+	__get_unmapped_area(file, addr, len, pgoff, flags, vm_flags)
 #define region_order_file_default(flags, ...)	(flags)
 #define region_order_mmap(...)		do { } while (0)
 #define region_order_read(...)		false

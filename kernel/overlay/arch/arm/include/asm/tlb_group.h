@@ -124,7 +124,12 @@ static inline bool cohort_tlb_taken(struct mm_struct *mm, unsigned long addr,
 
 /* As vm_unmapped_area(), but a process that is no member stays out, if there is room. */
 #define cohort_tlb_area(info)						\
-	(cohort_tlb_active() ? __cohort_tlb_area(info) : vm_unmapped_area(info))
+({									\
+	struct vm_unmapped_area_info *__info = (info);			\
+									\
+	cohort_tlb_active() ? __cohort_tlb_area(__info) :		\
+			      vm_unmapped_area(__info);			\
+})
 
 #else /* !CONFIG_COHORT_TLB */
 

@@ -34,23 +34,23 @@
 #endif
 
 #ifndef CONFIG_COHORT
-#define arch_pmd_cohort_flags(flags)	(flags)
+#define arch_pmd_bad(bad, ...)		(bad)
 #elif !defined(__ASSEMBLY__)
 #include <linux/atomic.h>
 
 /*
- * For pmd_bad(): the flags of an entry for a table as they are without sharing. Beside the
- * mark it may have the other mark and deny writing; without the mark it may not.
+ * For pmd_bad(): true if nothing but the mark explains the flags of an entry for a
+ * table, which may have the other mark then and deny writing.
  */
-static __always_inline pmdval_t arch_pmd_cohort_flags(pmdval_t flags)
+static __always_inline bool arch_pmd_cohort_good(pmdval_t flags)
 {
 	const pmdval_t may = _PAGE_COHORT_UPPER | _PAGE_RW | _PAGE_USER |
 			     _PAGE_ACCESSED | _PAGE_COHORT_BF;
 
-	if ((flags & ~may) == (_PAGE_COHORT | (_KERNPG_TABLE & ~may)))
-		return _KERNPG_TABLE;
-	return flags;
+	return (flags & ~may) == (_PAGE_COHORT | (_KERNPG_TABLE & ~may));
 }
+
+#define arch_pmd_bad(bad, flags)	((bad) && !arch_pmd_cohort_good(flags))
 
 /* True if the entry points to a table that other processes may use as well. */
 static inline bool arch_pmd_cohort(pmd_t pmd)
