@@ -124,6 +124,8 @@ const MENDS: &[&str] = &[
     "0024-mm-lift-userfaultfd-s-protection-without-a-race.patch",
     "0040-mm-madvise-free-lazily-only-what-nobody-else-maps.patch",
 ];
+/// How the name of a compiler's label begins.
+const LABEL: &str = ".L";
 /// Fewer equal objects than this are no comparison.
 const ENOUGH: usize = 60;
 
@@ -400,6 +402,7 @@ fn content(file: &object::File, index: SectionIndex, from: u64, to: u64) -> Resu
                         Some(section) => file.section_by_index(section)?.name()?.to_string(),
                         None => "?".into(),
                     },
+                    _ if symbol.name()?.starts_with(LABEL) => label(file, &symbol, index, from)?,
                     _ => plain(symbol.name()?).to_string(),
                 }
             }
@@ -409,6 +412,23 @@ fn content(file: &object::File, index: SectionIndex, from: u64, to: u64) -> Resu
         write!(text, "\n{at:x} {kind:?} {target} {:x}", relocation.addend())?;
     }
     Ok(text)
+}
+
+/// Where a compiler's label is, from the same beginning as the part. RISC-V keeps such labels for
+/// its linker, and their numbers say how much the compiler has read before.
+fn label(
+    file: &object::File,
+    symbol: &object::Symbol,
+    part: SectionIndex,
+    from: u64,
+) -> Result<String> {
+    let section = symbol.section_index().context("a label in no section")?;
+    let start = if section == part { from } else { 0 };
+    let at = symbol.address().wrapping_sub(start);
+    Ok(format!(
+        "{}+{at:x}",
+        file.section_by_index(section)?.name()?
+    ))
 }
 
 /// A symbol without the number that the compiler gives to one of several of a name.
@@ -496,6 +516,29 @@ mod tests {
         assert!(callee.contains(".text (f)"), "{callee}");
         assert!(!of("static int n", "static int n = 3").is_empty());
         assert!(!of("int *h(void)", "int m[9]; int *h(void)").is_empty());
+    }
+
+    #[test]
+    fn the_number_of_a_label_is_no_difference_and_its_place_is() {
+        let of = |labels: &str| {
+            let top = format!("__asm__(\".text\\n{labels}\");\n");
+            compile(&(top + STOCK))
+        };
+        // A relocation for a place in a table names the label.
+        let stock = of("nop; keep_7: nop\\n.data; .long keep_7@GOTPCREL\\n.text");
+        let moved = of("keep_7: nop; nop\\n.data; .long keep_7@GOTPCREL\\n.text");
+        let renamed = |object: &[u8], to: &[u8; 6]| {
+            let at = object.windows(6).position(|name| name == b"keep_7");
+            let mut object = object.to_vec();
+            let at = at.unwrap();
+            object[at..at + 6].copy_from_slice(to);
+            object
+        };
+        let one = renamed(&stock, b".L1234");
+        let found = differences(&one, &renamed(&stock, b".L4321")).unwrap();
+        assert!(found.is_empty(), "{found:?}");
+        let found = differences(&one, &renamed(&moved, b".L1234")).unwrap();
+        assert!(!found.is_empty());
     }
 
     #[test]
