@@ -370,8 +370,7 @@ impl Arch {
         }
     }
 
-    /// What files about it have before their names: nothing for the lab's own architecture, else
-    /// `NAME-`.
+    /// The prefix of the names of its files: empty for the lab's own architecture, else `NAME-`.
     pub fn mark(self) -> String {
         if self == LAB {
             String::new()

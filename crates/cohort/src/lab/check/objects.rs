@@ -4,7 +4,7 @@
 //! For each architecture the files that the series changes, and all of `mm`, are compiled from the
 //! stock source and from ours. What an object gives to the kernel, its sections with their
 //! relocations, must be equal byte for byte: so a kernel without the options is the stock one, also
-//! on an architecture that the series does not know. Two hooks mend faults of the stock kernel; the
+//! on an architecture that the series does not know. Two hooks fix bugs of the stock kernel; the
 //! source to compare with has these.
 
 use crate::lab::Lab;
@@ -118,15 +118,15 @@ const FOLDER: &str = "mm";
 /// What every kernel has of these is compiled file by file.
 const LARGE: &[&str] = &["fs", "kernel", "lib"];
 /// The two sources below `out/linux`.
-const SIDES: [&str; 2] = ["mended", "cohort"];
-/// Hooks that mend the stock kernel, whatever its options: both sides have them.
-const MENDS: &[&str] = &[
+const SIDES: [&str; 2] = ["fixed", "cohort"];
+/// Hooks that fix bugs of the stock kernel, whatever its options: both sides have them.
+const FIXES: &[&str] = &[
     "0024-mm-lift-userfaultfd-s-protection-without-a-race.patch",
     "0040-mm-madvise-free-lazily-only-what-nobody-else-maps.patch",
 ];
 /// How the name of a compiler's label begins.
 const LABEL: &str = ".L";
-/// Fewer equal objects than this are no comparison.
+/// With fewer objects than this the comparison has failed.
 const ENOUGH: usize = 60;
 
 /// What to compare.
@@ -145,7 +145,7 @@ pub fn run(lab: &Lab, options: &Options) -> Result<Tally> {
     setup::install_missing(lab, &compilers, "cohort lab check-objects")?;
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
     let version = source::pristine(lab)?;
-    source::mended(lab, &version, MENDS)?;
+    source::fixed(lab, &version, FIXES)?;
     source::cohort(lab, &version)?;
     let mut tally = Tally::new();
     for target in targets {
@@ -216,7 +216,7 @@ fn dir(target: &Target, side: &str) -> String {
 fn make(lab: &Lab, target: &Target, side: &str) -> Command {
     let tree = format!("linux/{side}");
     let mut make = build::make_with(lab, target.make, target.cross, &tree, &dir(target, side));
-    // Nor is the name of the source's folder a difference.
+    // Hide the name of the source's folder, too.
     let plain = format!("-fmacro-prefix-map=../../../linux/{side}/=");
     make.arg(format!("KCFLAGS={FLAGS} {plain}"))
         .arg(format!("KAFLAGS={plain}"));
@@ -414,8 +414,8 @@ fn content(file: &object::File, index: SectionIndex, from: u64, to: u64) -> Resu
     Ok(text)
 }
 
-/// Where a compiler's label is, from the same beginning as the part. RISC-V keeps such labels for
-/// its linker, and their numbers say how much the compiler has read before.
+/// The place of a compiler's label, relative to the part if both are in one section. RISC-V keeps
+/// such labels for its linker; their numbers depend on what the compiler has read before.
 fn label(
     file: &object::File,
     symbol: &object::Symbol,
@@ -524,7 +524,7 @@ mod tests {
             let top = format!("__asm__(\".text\\n{labels}\");\n");
             compile(&(top + STOCK))
         };
-        // A relocation for a place in a table names the label.
+        // The relocation for an entry of a table names the label.
         let stock = of("nop; keep_7: nop\\n.data; .long keep_7@GOTPCREL\\n.text");
         let moved = of("keep_7: nop; nop\\n.data; .long keep_7@GOTPCREL\\n.text");
         let renamed = |object: &[u8], to: &[u8; 6]| {

@@ -134,13 +134,14 @@ pub fn cohort(lab: &Lab, version: &str) -> Result<usize> {
     })
 }
 
-/// Makes `out/linux/mended` the stock source plus some of the hooks.
-pub fn mended(lab: &Lab, version: &str, hooks: &[&str]) -> Result<usize> {
+/// Makes `out/linux/fixed` the stock source plus some of the hooks. Returns how many files were
+/// written.
+pub fn fixed(lab: &Lab, version: &str, hooks: &[&str]) -> Result<usize> {
     let hooks: Vec<_> = hooks
         .iter()
         .map(|hook| lab.path("kernel/hooks").join(hook))
         .collect();
-    tree(lab, "mended", |staging| {
+    tree(lab, "fixed", |staging| {
         let mut ours = BTreeSet::new();
         stage_hooks(
             &hooks,
@@ -341,6 +342,25 @@ mod tests {
         assert_eq!(read("linux/cohort/mm/cohort/core.c"), "/* ours */\n");
         assert!(!lab.out("linux/pristine/mm/cohort").exists());
         assert_eq!(version(&lab.out("linux/pristine")).unwrap(), "6.12.7");
+    }
+
+    #[test]
+    fn the_fixed_tree_has_the_named_hooks_alone_and_names_one_that_is_missing() {
+        let (_dir, lab) = fake();
+        let version = pristine(&lab).unwrap();
+        let read = || files::read(&lab.out("linux/fixed/mm/memory.c")).unwrap();
+        assert_eq!(fixed(&lab, &version, &["0001-mm.patch"]).unwrap(), 1);
+        assert_eq!(read(), "one\nhook\ntwo\nthree\n");
+        assert!(!lab.out("linux/fixed/mm/cohort").exists());
+        // A failure leaves the tree as it was.
+        let error = fixed(&lab, &version, &["0002-gone.patch"]).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("0002-gone.patch"),
+            "{error:#}"
+        );
+        assert_eq!(read(), "one\nhook\ntwo\nthree\n");
+        assert_eq!(fixed(&lab, &version, &[]).unwrap(), 1);
+        assert_eq!(read(), "one\ntwo\nthree\n");
     }
 
     #[test]
