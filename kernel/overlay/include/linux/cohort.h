@@ -6,11 +6,11 @@
  * work is in mm/cohort/. See Documentation/mm/cohort.rst for the invariants,
  * which comments name by number.
  *
- * Without the option a hook is a macro that evaluates no argument, and nothing is declared
- * here: an inline function reads its arguments, which is enough for a compiler to arrange
- * the code around it in another way. So objects are those of the stock kernel, byte for
- * byte. For the same reason a hook that may fail stands in a condition or before ?:, where
- * a constant takes it away, and none has a variable that stock has not.
+ * Without the option objects are those of the stock kernel, byte for byte: each hook is a
+ * macro that evaluates no argument, and nothing is declared here. An inline function reads
+ * its arguments, which lets a compiler arrange the code around it in another way. For the
+ * same reason a hook that may fail stands in a condition or before ?:, where a constant
+ * removes it, and no hook adds a variable.
  */
 #ifndef _LINUX_COHORT_H
 #define _LINUX_COHORT_H

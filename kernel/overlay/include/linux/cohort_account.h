@@ -37,7 +37,7 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 	return mm;
 }
 
-/* As cohort_payer(), for a walk of the reverse map, into *@payer. */
+/* Store cohort_payer() in *@payer: for walks of the reverse map. */
 static inline void cohort_find_payer(struct mm_struct **payer,
 				     struct mm_struct *mm, pmd_t *pmd)
 {
@@ -143,7 +143,7 @@ static inline void cohort_view_end(struct cohort_view *view)
 	view->shared = false;
 }
 
-/* The process's part of a page, and whether nobody else has the page. */
+/* Divide a page among the users of its table; with several it is not private. */
 static inline void cohort_view_part(const struct cohort_view *view,
 				    unsigned long *pss, bool *private)
 {
@@ -153,13 +153,13 @@ static inline void cohort_view_part(const struct cohort_view *view,
 	}
 }
 
-/* How many processes have what @count entries have. */
+/* Multiply a number of mappings by the users of the table. */
 static inline int cohort_view_count(int count, const struct cohort_view *view)
 {
 	return view->users > 1 ? max(count, 1) * (int)view->users : count;
 }
 
-/* True if entries count as young: that some are old would tell what others used. */
+/* True if all entries count as young: old ones would reveal what other users access. */
 static inline bool cohort_view_young(const struct cohort_view *view)
 {
 	return view->shared;

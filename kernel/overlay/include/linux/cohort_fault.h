@@ -82,7 +82,7 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 #endif
 }
 
-/* A fault's entry for the table, into *@was for cohort_table_changed(). */
+/* Read a fault's entry for the table, also into *@was for cohort_table_changed(). */
 static inline pmd_t cohort_read_pmd(pmd_t *pmd, pmd_t *was)
 {
 	return *was = pmdp_get_lockless(pmd);

@@ -58,7 +58,7 @@ struct cohort_fork {
 	unsigned long unpaid;
 };
 
-/* The state of a fork; no other call for it does anything if it does not share. */
+/* Declare @name: the state of a fork that shares, else NULL, so that its calls do nothing. */
 #define DECLARE_COHORT_FORK(name, shares)				\
 	struct cohort_fork state_of_##name, *const name =		\
 		(shares) ? &state_of_##name : NULL

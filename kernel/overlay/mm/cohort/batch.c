@@ -72,7 +72,7 @@ void *cohort_do_batched(struct cohort_batch *batch, struct cohort_pool *pool,
 	return pool->object[--pool->nr];
 }
 
-/* As anon_vma_alloc() does: from fork, the root will be reset to the parent's. */
+/* Initialise an anon_vma as anon_vma_alloc() does: keep the two alike. */
 void cohort_do_anon_vma(struct anon_vma *anon_vma)
 {
 	atomic_set(&anon_vma->refcount, 1);

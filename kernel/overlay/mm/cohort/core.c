@@ -517,7 +517,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 
 struct zap_details *cohort_reap_details(void)
 {
-	/* Nobody writes to it. */
+	/* Not const, because callees take a pointer that is not; they only read. */
 	static struct zap_details details = {
 		.even_cows = true,
 		.zap_flags = ZAP_FLAG_KEEP_SHARED,

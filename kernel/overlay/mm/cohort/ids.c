@@ -109,7 +109,7 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 		return 0;
 	if (!cohort_keeps_ids(mm))
 		return leave_all(mm);
-	/* timens_on_fork() cannot fail. */
+	/* Unshare [vvar] here, because timens_on_fork() cannot fail. */
 	if ((flags & CLONE_NEWTIME) || ns->time_ns_for_children != ns->time_ns)
 		return cohort_leave_timens(mm);
 	return 0;

@@ -8,7 +8,7 @@
 
 #ifdef CONFIG_KSM_SELECTIVE
 
-/* For what both stock's loops and ours call. */
+/* Inline these into stock's loops as stock does, although ours call them too. */
 #define __selective_inline	__always_inline
 
 /*

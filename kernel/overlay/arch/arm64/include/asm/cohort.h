@@ -139,8 +139,8 @@ static inline void arch_cohort_take_back(struct mm_struct *mm, pmd_t *pmdp,
 	arch_cohort_flush_walk((vma)->vm_mm, addr)
 
 /*
- * Never: where an old entry costs no fault, stock maps these pages old. A constant, for
- * each of the two questions is a search in a table of registers (invariant 10).
+ * False: where an old entry costs no fault, stock maps these pages old already. A constant,
+ * because each of the two checks searches a table of registers (invariant 10).
  */
 #define arch_cohort_maps_young()	false
 

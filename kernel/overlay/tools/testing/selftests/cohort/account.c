@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #define PM_FILE		0x2000000000000000ULL
-/* Three tables and more; one has up to 2,048 entries (pages of 16 KB). */
+/* More than three tables, each of up to 2,048 entries (with pages of 16 KB). */
 #define MAX_PAGES	8192
 
 struct scan {

@@ -149,7 +149,7 @@ static void test_max_rss(long arg)
 /* a child fills a shared table: what it touches is its own, whoever is charged */
 static void test_fill(long arg)
 {
-	/* A table of large pages has more than the machine may have to spare. */
+	/* With larger pages 16 tables map more than the guest has. */
 	size_t size = (table_size > 2 << 20 ? 2 : 16) * table_size;
 	long before, after;
 	int fd, to[2];

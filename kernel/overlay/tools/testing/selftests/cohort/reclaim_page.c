@@ -357,7 +357,7 @@ static void test_referenced(long arg)
 	become_zygote();
 	fd = make_file(arg ? "disk" : "tmpfs", pages);
 	p = map_at(arena(1), pages * page_size, PROT_READ, MAP_SHARED, fd, 0);
-	/* a fault maps 64 kB; all of it, as Rss and Referenced grow by what is mapped later */
+	/* map all, 64 kB per fault: Rss and Referenced would grow by what is mapped later */
 	for (size_t at = 0; at < pages * page_size; at += 64 << 10)
 		touch(p + at);
 	for (int i = 1; i <= 2; i++) {
