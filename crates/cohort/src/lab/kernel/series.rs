@@ -65,6 +65,13 @@ pub fn touched(patch: &str) -> Vec<Touched> {
 
 /// Applies one patch in `dir`. The error names the patch, the file and the kernel's version.
 pub fn apply(patch: &Path, dir: &Path, version: &str) -> Result<()> {
+    if let Some(line) = miscounted(&files::read(patch)?) {
+        bail!(
+            "{}: the hunk at line {line} does not have as many lines as it says, and `patch` would \
+             drop what follows: correct the numbers behind its @@",
+            patch.display()
+        );
+    }
     let input =
         std::fs::File::open(patch).with_context(|| format!("cannot read {}", patch.display()))?;
     let output = Command::new("patch")
@@ -88,6 +95,48 @@ pub fn apply(patch: &Path, dir: &Path, version: &str) -> Result<()> {
             .or_else(|| why(&errors))
             .unwrap_or_else(|| format!("{} {}", text.trim(), errors.trim()))
     );
+}
+
+/// The line of the first hunk whose header does not fit its content. `patch` takes a line too many
+/// for the end of the file's hunks, and drops later ones without a word.
+fn miscounted(patch: &str) -> Option<usize> {
+    let mut lines = patch.lines().enumerate().peekable();
+    while let Some((at, line)) = lines.next() {
+        let Some((mut old, mut new)) = hunk_size(line) else {
+            continue;
+        };
+        while old > 0 || new > 0 {
+            match lines.next().map(|(_, line)| line.bytes().next()) {
+                // An editor may have removed the blank of an empty line.
+                Some(Some(b' ') | None) if old > 0 && new > 0 => (old, new) = (old - 1, new - 1),
+                Some(Some(b'-')) if old > 0 => old -= 1,
+                Some(Some(b'+')) if new > 0 => new -= 1,
+                Some(Some(b'\\')) => {}
+                _ => return Some(at + 1),
+            }
+        }
+        let more =
+            |line: &str| line.starts_with([' ', '+']) || line.starts_with('-') && line != "-- ";
+        if lines
+            .peek()
+            .is_some_and(|(_, line)| more(line) && !line.starts_with("--- "))
+        {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// How many lines a hunk has of the old and of the new file, from its header.
+fn hunk_size(line: &str) -> Option<(usize, usize)> {
+    let mut words = line.strip_prefix("@@ ")?.split(' ');
+    let mut size = |sign| -> Option<usize> {
+        match words.next()?.strip_prefix(sign)?.split_once(',') {
+            Some((_, lines)) => lines.parse().ok(),
+            None => Some(1),
+        }
+    };
+    Some((size('-')?, size('+')?))
 }
 
 /// The file and lines that `patch` could not find, from its output.
@@ -142,6 +191,29 @@ mod tests {
         files::write(&dir.path().join("series"), b"0003-c.patch\n").unwrap();
         let error = read_series(dir.path()).unwrap_err().to_string();
         assert!(error.contains("0003-c.patch"), "{error}");
+    }
+
+    #[test]
+    fn a_hunk_with_a_wrong_number_of_lines_is_refused() {
+        let two = format!("{PATCH}@@ -9,2 +10,3 @@\n nine\n+more\n ten\n");
+        assert_eq!(miscounted(PATCH), None);
+        assert_eq!(miscounted(&two), None);
+        // One line more than the header says: `patch` would drop the second hunk.
+        let dir = tempfile::tempdir().unwrap();
+        let patch = dir.path().join("0001-a.patch");
+        let long = two.replace("-1,3 +1,4", "-1,2 +1,3");
+        files::write(&patch, long.as_bytes()).unwrap();
+        let error = apply(&patch, dir.path(), "6.12").unwrap_err().to_string();
+        let line = PATCH.lines().position(|line| line.starts_with("@@"));
+        let line = line.unwrap() + 1;
+        assert!(
+            error.contains(&format!("0001-a.patch: the hunk at line {line} ")),
+            "{error}"
+        );
+        assert_eq!(
+            miscounted(&two.replace("-1,3 +1,4", "-1,4 +1,5")),
+            Some(line)
+        );
     }
 
     #[test]
