@@ -40,6 +40,7 @@ enum cohort_object {
  * @prev: the parent's region that is being duplicated
  * @batch: what it has allocated for regions to come; NULL without memory
  * @whole: a region for which PMD tables may be shared that hold nothing else, or NULL
+ * @slot: where the child's tree holds the current region
  * @base: below this address all tables are shared or copied
  * @unpaid: pages of regions that it has duplicated and not committed yet
  */
@@ -54,6 +55,7 @@ struct cohort_fork {
 	struct vm_area_struct *prev;
 	struct vm_area_struct *whole;
 	struct cohort_batch *batch;
+	void __rcu **slot;
 	unsigned long base;
 	unsigned long unpaid;
 };
@@ -166,11 +168,17 @@ static inline bool cohort_forking(struct cohort_fork *cf)
 static inline struct vm_area_struct *cohort_fork_region(struct vma_iterator *vmi,
 							struct cohort_fork *cf)
 {
-	struct vm_area_struct *vma = NULL;
+	struct vm_area_struct *vma;
 
-	if (cohort_forking(cf))
-		vma = mas_next_in_node(&vmi->mas);
-	return vma ?: mas_find(&vmi->mas, ULONG_MAX);
+	if (!cohort_forking(cf))
+		return mas_find(&vmi->mas, ULONG_MAX);
+	vma = mas_next_in_node(&vmi->mas, &cf->slot);
+	if (!vma) {
+		vma = mas_find(&vmi->mas, ULONG_MAX);
+		if (vma)
+			cf->slot = mas_entry_slot(&vmi->mas);
+	}
+	return vma;
 }
 
 /*
@@ -243,14 +251,13 @@ static inline bool cohort_fork_anon(struct cohort_fork *cf,
 	return !cohort_forking(cf) || vma->anon_vma;
 }
 
-/* Put the child's region in the parent's place at the iterator, if sharing. */
+/* Put the child's region in the parent's place, which cohort_fork_region() found, if sharing. */
 static inline bool cohort_fork_store(struct cohort_fork *cf,
-				     struct vma_iterator *vmi,
 				     struct vm_area_struct *vma)
 {
 	if (!cohort_forking(cf))
 		return false;
-	mas_replace(&vmi->mas, vma);
+	rcu_assign_pointer(*cf->slot, vma);
 	return true;
 }
 
