@@ -78,6 +78,22 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 	       cohort_do_unshare_range(mm, start, end, cause) : 0;
 }
 
+/*
+ * True if change_protection() is to pass over a table: a NUMA hint is optional, and who
+ * changes rights for anything else has unshared before.
+ */
+static inline bool cohort_keeps_rights(pmd_t pmd, bool hint)
+{
+	if (!IS_ENABLED(CONFIG_NUMA_BALANCING)) {
+		VM_WARN_ON_ONCE(pmd_cohort(pmd));
+		return false;
+	}
+	if (likely(!pmd_cohort(pmd)))
+		return false;
+	VM_WARN_ON_ONCE(!hint);
+	return true;
+}
+
 /**
  * cohort_unshare_edges() - unshare tables that reach beyond a range
  * @mm: the process; its mmap_lock is held for writing
@@ -145,6 +161,7 @@ static inline int cohort_leave_timens(struct mm_struct *mm)
 
 #define cohort_unshare_tables(...)	0
 #define cohort_unshare_range(...)	0
+#define cohort_keeps_rights(...)	false
 #define cohort_unshare_edges(...)	0
 #define cohort_unshare_partial(...)	0
 #define cohort_madvise(...)		0
