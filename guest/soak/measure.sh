@@ -5,6 +5,7 @@
 # First everything that is only kept for later is given back: a difference between two such
 # measurements is memory that was lost.
 set -u
+page=$(($(getconf PAGESIZE) / 1024))	# in kB
 
 put() {
 	[ ! -w "$2" ] || echo "$1" >"$2" 2>/dev/null
@@ -39,9 +40,9 @@ awk '
 	/^SwapFree:/ { print "metric SwapUsed", total - $2, "kB" }' /proc/meminfo
 # The stacks that KASAN and kmemleak remember, in pools of four pages (lib/stackdepot.c).
 stats=/sys/kernel/debug/stackdepot/stats
-[ ! -r $stats ] || awk '/^pools:/ { print "metric StackDepot", $2 * 16, "kB" }' $stats
+[ ! -r $stats ] || awk -v page=$page '/^pools:/ { print "metric StackDepot", $2 * 4 * page, "kB" }' $stats
 # Free, but on the lists of processors.
-lists=$(awk '/^ +count:/ { pages += $2 } END { print pages * 4 }' /proc/zoneinfo)
+lists=$(awk -v page=$page '/^ +count:/ { pages += $2 } END { print pages * page }' /proc/zoneinfo)
 # Who has how many pages (mm/page_owner.c, only with page_owner=on): `owner CALLERS kB`, see grown()
 # of soak.rs. Of regions of vmalloc that are freed one by one, as threads' stacks are, KASAN keeps
 # the shadow where two meet on a page: what was used once is used again, and never given back.
@@ -49,10 +50,10 @@ stacks=/sys/kernel/debug/page_owner_stacks
 if [ -r $stacks/show_stacks ]; then
 	echo 0 >$stacks/count_threshold
 	cat $stacks/show_stacks >/tmp/owners
-	shadow=$(awk '/kasan_populate_vmalloc/ { shadow = 1 }
+	shadow=$(awk -v page=$page '/kasan_populate_vmalloc/ { shadow = 1 }
 		/^nr_base_pages:/ { pages += shadow * $2; shadow = 0 }
-		END { print pages * 4 }' /tmp/owners)
-	awk '/^nr_base_pages:/ {
+		END { print pages * page }' /tmp/owners)
+	awk -v page=$page '/^nr_base_pages:/ {
 			if ($2 >= 32)
 				sum[who] += $2
 			who = ""
@@ -65,7 +66,7 @@ if [ -r $stacks/show_stacks ]; then
 		}
 		END {
 			for (who in sum)
-				print "owner", who, sum[who] * 4
+				print "owner", who, sum[who] * page
 		}' /tmp/owners
 	rm /tmp/owners
 	echo "metric KasanShadow $shadow kB"
@@ -77,11 +78,11 @@ awk -v more=$((lists + shadow)) '/^MemFree:/ { print "metric Free", $2 + more, "
 	/proc/meminfo
 awk '{ print "metric ZramUsed", $3 / 1024, "kB" }' /sys/block/zram0/mm_stat
 # For whoever has to find out where memory went: `slab NAME kB`, see grown() of soak.rs.
-awk 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * 4 }' /proc/slabinfo
+awk -v page=$page 'NR > 2 { print "slab", $1, $(NF - 1) * $6 * page }' /proc/slabinfo
 # A record belongs to a page table that a process has: also after all its other users have left,
 # until the process next writes there. So what the processes that are left have of page tables is no
 # loss; the difference is a lower limit of what nobody has, and below nothing means nothing.
-used=$(cat /proc/[0-9]*/status 2>/dev/null | awk '/^VmPTE:/ { kB += $2 } END { print kB / 4 }')
+used=$(cat /proc/[0-9]*/status 2>/dev/null | awk -v page=$page '/^VmPTE:/ { kB += $2 } END { print kB / page }')
 # slabinfo counts every object of a slab that a processor allocates from or keeps for itself, in use
 # or not: some 30 for each processor that has forked or freed one since the cache was shrunk. So the
 # caches are shrunk and read many times for 3 s, by one process that forks none, and the least counts.

@@ -69,9 +69,10 @@ pub struct Facts {
     pub fuzzes: bool,
     /// The root file system of its guests when they run the kernel's selftests: a recipe.
     pub rootfs: &'static str,
-    /// The one of its guests when they run the kernel's own tests. For another architecture than the
-    /// lab's it also has the libraries that these tests are linked with, in `/static`.
-    pub rootfs_mmtests: &'static str,
+    /// The one of its guests when they run the kernel's own tests, or under load. For another
+    /// architecture than the lab's it also has the libraries that the tests are linked with, in
+    /// `/static`.
+    pub rootfs_tests: &'static str,
     /// The Rust target of `cohort` in its guests; None for this machine's own.
     pub rust: Option<&'static str>,
     /// Words to add to the kernel's command line under `-icount`.
@@ -133,7 +134,7 @@ const ARM64: Facts = Facts {
     ],
     fuzzes: true,
     rootfs: "python-arm64",
-    rootfs_mmtests: "kernel-tests-arm64",
+    rootfs_tests: "kernel-tests-arm64",
     rust: Some("aarch64-unknown-linux-gnu"),
     icount: "",
     lab: Some(ARM64_BOARD),
@@ -192,7 +193,7 @@ const ARMV7: Facts = Facts {
     ],
     fuzzes: true,
     rootfs: "tools-armv7",
-    rootfs_mmtests: "kernel-tests-armv7",
+    rootfs_tests: "kernel-tests-armv7",
     rust: Some("armv7-unknown-linux-gnueabihf"),
     icount: "",
     lab: Some(ARMV7_BOARD),
@@ -219,7 +220,7 @@ pub static ALL: &[Facts] = &[
         packages: &[],
         fuzzes: true,
         rootfs: "base",
-        rootfs_mmtests: "base",
+        rootfs_tests: "base",
         rust: None,
         // One TSC tick is one instruction and one nanosecond. Do not calibrate the local APIC's
         // timer: that would spin for 200 million instructions.
@@ -272,6 +273,14 @@ pub static ALL: &[Facts] = &[
         ..ARM64
     },
     ARMV7,
+    Facts {
+        name: "armv7-nopan",
+        kernel: Some(KernelBuild {
+            config: &["armv7", "armv7-nopan"],
+            ..ARMV7_KERNEL
+        }),
+        ..ARMV7
+    },
     Facts {
         name: "armv7-lpae",
         lab: Some(Board {

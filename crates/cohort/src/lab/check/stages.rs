@@ -72,7 +72,37 @@ const GUEST: &[&str] = &[
 /// The same with all of the command line, which runs in the guest.
 const RUST_AND_GUEST: &[&str] = &["crates", "Cargo.lock", "guest", "kernel"];
 
-/// A guest under the plugin, which passes or fails as a whole.
+/// Tests in guests, which are counted.
+const fn tests(name: &'static str, command: &'static [&'static str]) -> Stage {
+    Stage {
+        name,
+        counts: Counts::Tally,
+        command,
+        made_from: GUEST,
+    }
+}
+
+/// The same by a command of the lab, for another architecture.
+macro_rules! on {
+    ($arch:literal, $name:literal, $command:literal $(, $word:literal)*) => {
+        tests(
+            concat!($arch, ": ", $name),
+            &["cohort", "lab", $command, "--arch", $arch $(, $word)*],
+        )
+    };
+}
+
+/// The fuzzer on another architecture, for an hour.
+macro_rules! fuzz {
+    ($arch:literal) => {
+        audit(
+            concat!($arch, ": fuzz, one hour"),
+            &["cohort", "lab", "fuzz", "--arch", $arch, "--minutes", "60"],
+        )
+    };
+}
+
+/// A guest, which passes or fails as a whole.
 const fn audit(name: &'static str, command: &'static [&'static str]) -> Stage {
     Stage {
         name,
@@ -128,66 +158,46 @@ const SHORT: &[Stage] = &[
         made_from: PACKAGE,
     },
     DEBUG_KERNEL,
-    Stage {
-        name: "guest",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test"],
-        made_from: GUEST,
-    },
+    tests("guest", &["cohort", "lab", "test"]),
     // Load, and too little memory for it, on the debug kernel.
-    Stage {
-        name: "soak",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "soak", "--minutes", "1", "--no-leaks"],
-        made_from: GUEST,
-    },
+    tests(
+        "soak",
+        &["cohort", "lab", "soak", "--minutes", "1", "--no-leaks"],
+    ),
     // The kernel's own tests, a short choice of them, on one image that shares never and always.
-    Stage {
-        name: "mmtests",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "mmtests", "--short", "--brief"],
-        made_from: GUEST,
-    },
+    tests(
+        "mmtests",
+        &["cohort", "lab", "mmtests", "--short", "--brief"],
+    ),
 ];
 
 /// The stages of `make test-long`: all cases, and hours of load.
 const LONG: &[Stage] = &[
     DEBUG_KERNEL,
-    Stage {
-        name: "guest, every mode",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test", "--every-mode"],
-        made_from: GUEST,
-    },
+    tests(
+        "guest, every mode",
+        &["cohort", "lab", "test", "--every-mode"],
+    ),
     // Every program of one user is in a group, as every fork shares in the mode `always`.
-    Stage {
-        name: "guest, all join",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test", "--append", "cohort_join=user"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "guest, protected by entries",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test", "--append", "cohort_protect=pte"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "guest, all cases",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test", "--full", "--config", "bench"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "soak, one hour",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "soak", "--minutes", "60"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "soak, all join",
-        counts: Counts::Tally,
-        command: &[
+    tests(
+        "guest, all join",
+        &["cohort", "lab", "test", "--append", "cohort_join=user"],
+    ),
+    tests(
+        "guest, protected by entries",
+        &["cohort", "lab", "test", "--append", "cohort_protect=pte"],
+    ),
+    tests(
+        "guest, all cases",
+        &["cohort", "lab", "test", "--full", "--config", "bench"],
+    ),
+    tests(
+        "soak, one hour",
+        &["cohort", "lab", "soak", "--minutes", "60"],
+    ),
+    tests(
+        "soak, all join",
+        &[
             "cohort",
             "lab",
             "soak",
@@ -196,18 +206,11 @@ const LONG: &[Stage] = &[
             "--append",
             "cohort_join=user",
         ],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "mmtests, all",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "mmtests", "--brief"],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "mmtests, all join",
-        counts: Counts::Tally,
-        command: &[
+    ),
+    tests("mmtests, all", &["cohort", "lab", "mmtests", "--brief"]),
+    tests(
+        "mmtests, all join",
+        &[
             "cohort",
             "lab",
             "mmtests",
@@ -215,8 +218,7 @@ const LONG: &[Stage] = &[
             "--append",
             "cohort_join=user",
         ],
-        made_from: GUEST,
-    },
+    ),
     // Containers and services as people start them.
     Stage {
         name: "groups",
@@ -224,17 +226,14 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "check-groups"],
         made_from: RUST_AND_GUEST,
     },
-    Stage {
-        name: "fuzz, one hour",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "fuzz", "--minutes", "60"],
-        made_from: GUEST,
-    },
+    audit(
+        "fuzz, one hour",
+        &["cohort", "lab", "fuzz", "--minutes", "60"],
+    ),
     // Workers that were not forked from one another join tables as programs of one user.
-    Stage {
-        name: "fuzz, started by exec",
-        counts: Counts::Status,
-        command: &[
+    audit(
+        "fuzz, started by exec",
+        &[
             "cohort",
             "lab",
             "fuzz",
@@ -245,15 +244,9 @@ const LONG: &[Stage] = &[
             "--join",
             "user",
         ],
-        made_from: GUEST,
-    },
+    ),
     // Each test fails on a kernel in which the function that it guards does nothing.
-    Stage {
-        name: "mutations",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "mutate"],
-        made_from: GUEST,
-    },
+    tests("mutations", &["cohort", "lab", "mutate"]),
     // No kernel leaves out a TLB flush, but for the one that is made to.
     audit("flushes", &["cohort", "lab", "audit"]),
     audit(
@@ -304,12 +297,12 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "setup", "--arch", "arm64"],
         made_from: &[],
     },
-    Stage {
-        name: "arm64: guest",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "test", "--arch", "arm64"],
-        made_from: GUEST,
-    },
+    on!("arm64", "guest", "test"),
+    on!("arm64", "soak, one hour", "soak", "--minutes", "60"),
+    on!("arm64", "mmtests, all", "mmtests", "--brief"),
+    fuzz!("arm64"),
+    on!("arm64-39", "guest", "test", "--config", "bench"),
+    on!("arm64-16k", "guest", "test", "--config", "bench"),
     audit(
         "arm64: flushes",
         &["cohort", "lab", "audit", "--arch", "arm64"],
@@ -320,35 +313,21 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "setup", "--arch", "armv7"],
         made_from: &[],
     },
-    Stage {
-        name: "armv7: guest",
-        counts: Counts::Tally,
-        command: &[
-            "cohort", "lab", "test", "--arch", "armv7", "--config", "bench",
-        ],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "armv7: guest, shared TLB entries",
-        counts: Counts::Tally,
-        command: &[
-            "cohort",
-            "lab",
-            "test",
-            "--arch",
-            "armv7",
-            "--config",
-            "bench",
-            "--tlb-group",
-        ],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "armv7: mutations",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "mutate", "--arch", "armv7"],
-        made_from: GUEST,
-    },
+    on!("armv7", "guest", "test", "--config", "bench"),
+    on!("armv7-nopan", "guest", "test", "--config", "bench"),
+    on!("armv7-lpae", "guest", "test", "--config", "bench"),
+    on!("armv7", "soak, one hour", "soak", "--minutes", "60"),
+    on!("armv7", "mmtests, all", "mmtests", "--brief"),
+    fuzz!("armv7"),
+    on!(
+        "armv7",
+        "guest, shared TLB entries",
+        "test",
+        "--config",
+        "bench",
+        "--tlb-group"
+    ),
+    on!("armv7", "mutations", "mutate"),
     audit(
         "armv7: flushes",
         &["cohort", "lab", "audit", "--arch", "armv7"],
@@ -387,10 +366,9 @@ const LONG: &[Stage] = &[
     ),
     // What would be sent: git takes it, checkpatch likes it, the end of each series builds, for its
     // architecture: so after the set-up of these.
-    Stage {
-        name: "series",
-        counts: Counts::Tally,
-        command: &[
+    tests(
+        "series",
+        &[
             "cohort",
             "lab",
             "series",
@@ -399,14 +377,11 @@ const LONG: &[Stage] = &[
             "--build",
             "series",
         ],
-        made_from: GUEST,
-    },
-    Stage {
-        name: "objects with the options off",
-        counts: Counts::Tally,
-        command: &["cohort", "lab", "check-objects"],
-        made_from: GUEST,
-    },
+    ),
+    tests(
+        "objects with the options off",
+        &["cohort", "lab", "check-objects"],
+    ),
     Stage {
         name: "Debian's kernels",
         counts: Counts::Status,

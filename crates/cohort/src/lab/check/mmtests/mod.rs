@@ -159,7 +159,7 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
     let &Options { arch, config, .. } = options;
     let machine = Machine::of(arch)?;
     let sides = sides(lab, options)?;
-    let rootfs = rootfs::image(lab, arch.rootfs_mmtests)?;
+    let rootfs = rootfs::image(lab, arch.rootfs_tests)?;
     let goal = Goal {
         arch,
         config,

@@ -5,14 +5,14 @@
 mod load;
 
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::tally::Tally;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::programs;
 use crate::lab::guest::protocol::{Metric, Report, metrics};
 use crate::lab::guest::rootfs;
-use crate::lab::guest::run::{Machine, Outcome, Spec, qemu_version};
+use crate::lab::guest::run::{Machine, Outcome, Spec, version_of};
 use crate::lab::kernel::build::{self, Config, Kernel};
 use crate::output::{self, say};
 use crate::show;
@@ -22,8 +22,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The root file system, which has stress-ng.
-const ROOTFS: &str = "base";
 /// Virtual processors, whatever the host has.
 const CPUS: u32 = 4;
 /// Seconds of one phase when there is time enough: rounds repeat the phases.
@@ -60,6 +58,9 @@ pub struct Options {
     /// The kernel.
     #[arg(long, value_enum, default_value_t = Config::Debug)]
     config: Config,
+    /// The architecture of the kernel and its guest.
+    #[arg(long, value_name = "NAME", default_value = LAB.name)]
+    arch: Arch,
     /// A kernel image to use as it is, instead of a built one.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -77,11 +78,12 @@ pub struct Options {
     json: bool,
 }
 
-/// The content of `out/results/soak.json`.
+/// The content of `out/results/soak.json`, or `soak-ARCH.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     schema_version: u32,
     date: String,
+    arch: Arch,
     image: PathBuf,
     kernel: Option<Kernel>,
     qemu: String,
@@ -147,22 +149,24 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
         }
     }
     let plan = plan(options.minutes, load.phases.len() as u64);
-    let (image, kernel) = build::image(lab, options.config, options.kernel.as_deref())?;
+    let arch = options.arch;
+    let machine = Machine::of(arch)?;
+    let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
     let steps = steps(&load, &plan);
     let outcome = Spec {
-        name: "soak".into(),
-        machine: Machine::lab(),
+        name: format!("{}soak", arch.mark()),
+        machine,
         kernel: &image,
         memory: load.memory,
         cpus: CPUS,
         icount: false,
-        rootfs: Some(&rootfs::image(lab, ROOTFS)?),
+        rootfs: Some(&rootfs::image(lab, arch.rootfs_tests)?),
         read_limit: None,
         cmdline: match options.no_leaks {
             true => format!("{CMDLINE} {}", options.append),
             false => format!("{CMDLINE} kmemleak=on {}", options.append),
         },
-        init: &programs::init(lab)?,
+        init: &programs::init_for(lab, arch)?,
         programs: &programs::scripts(lab, DIR, "/lab/soak")?,
         plugin: None,
         // A hung guest ends long before each step has taken all that it may.
@@ -184,16 +188,21 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: results::utc(std::time::SystemTime::now()),
+        arch,
         image,
         kernel,
-        qemu: format!("{} {}", arch::LAB.qemu, qemu_version()?),
+        qemu: format!("{} {}", arch.qemu, version_of(arch.qemu)?),
         minutes: options.minutes,
         rounds: plan.rounds,
         measured,
         checks,
     };
     let json = results::json(&results)?;
-    results::save(lab, "soak", &json)?;
+    let name = match arch == LAB {
+        true => "soak".into(),
+        false => format!("soak-{arch}"),
+    };
+    results::save(lab, &name, &json)?;
     if options.json {
         output::print(json)?;
     } else {
@@ -220,7 +229,7 @@ pub fn round(lab: &Lab, seconds: u64) -> Result<Round> {
     steps.extend(phases(&load, 0, seconds));
     Ok(Round {
         programs: programs::scripts(lab, DIR, "/lab/soak")?,
-        rootfs: rootfs::image(lab, ROOTFS)?,
+        rootfs: rootfs::image(lab, LAB.rootfs_tests)?,
         steps,
     })
 }
