@@ -11,8 +11,7 @@ use crate::lab::arch::{Arch, LAB};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
 use crate::lab::guest::programs;
-use crate::lab::guest::protocol::Ending;
-use crate::lab::guest::run::{Machine, Spec};
+use crate::lab::guest::run::{Machine, Outcome, Spec};
 use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
@@ -238,13 +237,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         (None, None) => say!("{}", image.display())?,
     }
     // A kernel that lacks a flush may well crash. What the plugin has seen until then counts.
-    let mut problems: Vec<String> = outcome.problem().into_iter().collect();
-    problems.extend(outcome.complaints);
-    // A selftest whose cases are all of what this kernel lacks is no problem.
-    let passed = |ending: Ending| ending.success() || ending.skipped();
-    for step in outcome.report.steps.iter().filter(|s| !passed(s.ending)) {
-        problems.push(format!("{}: {}", step.name, step.ending));
-    }
+    let problems = problems(&outcome);
     for problem in &problems {
         say!("  {problem}")?;
     }
@@ -268,6 +261,18 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         Some(_) => audit.missing > 0,
         None => problems.is_empty() && audit.missing + audit.unseen == 0 && audit.audits >= ENOUGH,
     })
+}
+
+/// What went wrong in the guest. A selftest whose cases are all of what this kernel lacks did not.
+fn problems(outcome: &Outcome) -> Vec<String> {
+    let mut problems: Vec<String> = outcome.problem().into_iter().collect();
+    problems.extend(outcome.complaints.iter().cloned());
+    for step in &outcome.report.steps {
+        if !step.ending.success() && !step.ending.skipped() {
+            problems.push(format!("{}: {}", step.name, step.ending));
+        }
+    }
+    problems
 }
 
 fn print(audit: &Audit) -> Result<()> {
@@ -307,6 +312,8 @@ fn print(audit: &Audit) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::guest::protocol::Report;
+    use crate::lab::guest::run::End;
 
     #[derive(Debug, clap::Parser)]
     struct Line {
@@ -319,6 +326,32 @@ mod tests {
         <Line as clap::Parser>::try_parse_from(words)
             .unwrap()
             .options
+    }
+
+    #[test]
+    fn a_selftest_that_is_skipped_is_no_problem_and_one_that_fails_is() {
+        let found = |ending: &str, complaints: &[&str]| {
+            let mut report = Report::default();
+            for line in [
+                "begin upper",
+                &format!("end upper {ending}"),
+                "taint 0",
+                "done",
+            ] {
+                report.line(line);
+            }
+            problems(&Outcome {
+                end: End::Done,
+                report,
+                complaints: complaints.iter().map(|line| line.to_string()).collect(),
+                console: "console.log".into(),
+            })
+        };
+        assert!(found("exit=0", &[]).is_empty());
+        assert!(found("exit=4", &[]).is_empty());
+        assert_eq!(found("exit=1", &[]).len(), 1);
+        assert!(found("exit=1", &[])[0].starts_with("upper: "));
+        assert_eq!(found("exit=4", &["WARNING: x"]), ["WARNING: x"]);
     }
 
     #[test]

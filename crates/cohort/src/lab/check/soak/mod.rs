@@ -319,6 +319,12 @@ fn checks(
             notes,
         ));
     }
+    checks.push(Check::new(
+        "what is in use was measured",
+        (0..=plan.rounds)
+            .flat_map(|round| ended(&measure_step(round)))
+            .collect(),
+    ));
     let rounds = plan.rounds as usize + 1;
     for limit in &load.limits {
         let notes = match measured.get(&limit.name) {
@@ -567,6 +573,10 @@ mod tests {
                 "kmemleak",
             ),
             (GOOD.replace("taint 0", "taint 512"), "the kernel's log"),
+            (
+                GOOD.replace("end measure-1 exit=0", "end measure-1 exit=2"),
+                "what is in use was measured",
+            ),
             (
                 GOOD.replace(
                     "end leaks exit=4",
