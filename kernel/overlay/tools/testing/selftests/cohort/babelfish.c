@@ -195,13 +195,17 @@ static void test_again(long arg)
 
 	start(3);
 	map_all(3, PROT_READ | PROT_WRITE);
-	before = tables(2);
-	bits = number(2, "TlbPrivate");
-	ask(2, write_page, 7, 0);
-	ask(2, unmap_file, 0, 0);
-	ask(2, map_file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	/* twice: at its first turn it takes back other tables, too */
+	for (int i = 0; i < 2; i++) {
+		before = tables(2);
+		bits = number(2, "TlbPrivate");
+		ask(2, write_page, 7, 0);
+		ask(2, unmap_file, 0, 0);
+		ask(2, map_file, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	}
 	must(tables(2) == before, "it shares %ld tables, %ld before", tables(2), before);
-	must(number(2, "TlbPrivate") == bits, "it keeps a bit where it shares");
+	must(number(2, "TlbPrivate") == bits, "it has %ld bits, %ld before",
+	     number(2, "TlbPrivate"), bits);
 	ask(2, has_file, 0, 0);
 	end(3);
 }
