@@ -379,6 +379,15 @@ impl Arch {
         }
     }
 
+    /// The name of results about it: `NAME` for the lab's own architecture, else `NAME-ARCH`.
+    pub fn results(self, name: &str) -> String {
+        if self == LAB {
+            name.into()
+        } else {
+            format!("{name}-{self}")
+        }
+    }
+
     /// The prefix of the names of its files: empty for the lab's own architecture, else `NAME-`.
     pub fn mark(self) -> String {
         if self == LAB {
@@ -416,6 +425,9 @@ mod tests {
     fn the_labs_architecture_has_a_machine_and_a_kernel() {
         assert!(LAB.lab.is_some() && LAB.kernel.is_some());
         assert_eq!(LAB.dir(), "guest");
+        assert_eq!(LAB.results("soak"), "soak");
+        let other: Arch = "armv7".parse().unwrap();
+        assert_eq!(other.results("soak"), "soak-armv7");
     }
 
     #[test]

@@ -263,7 +263,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     })
 }
 
-/// What went wrong in the guest. A selftest whose cases are all of what this kernel lacks did not.
+/// The guest's problems. A selftest that skips all its cases is not one.
 fn problems(outcome: &Outcome) -> Vec<String> {
     let mut problems: Vec<String> = outcome.problem().into_iter().collect();
     problems.extend(outcome.complaints.iter().cloned());

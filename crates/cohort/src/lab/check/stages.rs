@@ -82,7 +82,7 @@ const fn tests(name: &'static str, command: &'static [&'static str]) -> Stage {
     }
 }
 
-/// The same by a command of the lab, for another architecture.
+/// Counted tests of one of the lab's commands on another architecture.
 macro_rules! on {
     ($arch:literal, $name:literal, $command:literal $(, $word:literal)*) => {
         tests(
@@ -95,7 +95,7 @@ macro_rules! on {
 /// The fuzzer on another architecture, for an hour.
 macro_rules! fuzz {
     ($arch:literal) => {
-        audit(
+        whole(
             concat!($arch, ": fuzz, one hour"),
             &["cohort", "lab", "fuzz", "--arch", $arch, "--minutes", "60"],
         )
@@ -103,7 +103,7 @@ macro_rules! fuzz {
 }
 
 /// A guest, which passes or fails as a whole.
-const fn audit(name: &'static str, command: &'static [&'static str]) -> Stage {
+const fn whole(name: &'static str, command: &'static [&'static str]) -> Stage {
     Stage {
         name,
         counts: Counts::Status,
@@ -116,7 +116,7 @@ const fn audit(name: &'static str, command: &'static [&'static str]) -> Stage {
 /// the guest runs a command.
 macro_rules! planted {
     ($name:literal, $function:literal, $command:expr $(, $returns:literal)?) => {
-        audit(
+        whole(
             $name,
             &[
                 "cohort", "lab", "audit", "--arch", "armv7", "--without", $function,
@@ -226,12 +226,12 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "check-groups"],
         made_from: RUST_AND_GUEST,
     },
-    audit(
+    whole(
         "fuzz, one hour",
         &["cohort", "lab", "fuzz", "--minutes", "60"],
     ),
     // Workers that were not forked from one another join tables as programs of one user.
-    audit(
+    whole(
         "fuzz, started by exec",
         &[
             "cohort",
@@ -248,22 +248,22 @@ const LONG: &[Stage] = &[
     // Each test fails on a kernel in which the function that it guards does nothing.
     tests("mutations", &["cohort", "lab", "mutate"]),
     // No kernel leaves out a TLB flush, but for the one that is made to.
-    audit("flushes", &["cohort", "lab", "audit"]),
-    audit(
+    whole("flushes", &["cohort", "lab", "audit"]),
+    whole(
         "flushes, stock kernel",
         &["cohort", "lab", "audit", "--config", "pristine"],
     ),
-    audit(
+    whole(
         "flushes, one left out",
         &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
     ),
     // No process finds another's translation in BabelFish's TLBs, but where no processor drops any,
     // or the kernel reports no change of a table.
-    audit(
+    whole(
         "shared TLB entries",
         &["cohort", "lab", "audit", "--babelfish", "--load"],
     ),
-    audit(
+    whole(
         "shared TLB entries, none dropped",
         &[
             "cohort",
@@ -274,7 +274,7 @@ const LONG: &[Stage] = &[
             "drop_on_cpu",
         ],
     ),
-    audit(
+    whole(
         "shared TLB entries, no change reported",
         &[
             "cohort",
@@ -303,7 +303,7 @@ const LONG: &[Stage] = &[
     fuzz!("arm64"),
     on!("arm64-39", "guest", "test", "--config", "bench"),
     on!("arm64-16k", "guest", "test", "--config", "bench"),
-    audit(
+    whole(
         "arm64: flushes",
         &["cohort", "lab", "audit", "--arch", "arm64"],
     ),
@@ -328,7 +328,7 @@ const LONG: &[Stage] = &[
         "--tlb-group"
     ),
     on!("armv7", "mutations", "mutate"),
-    audit(
+    whole(
         "armv7: flushes",
         &["cohort", "lab", "audit", "--arch", "armv7"],
     ),

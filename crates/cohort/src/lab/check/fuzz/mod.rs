@@ -498,9 +498,7 @@ impl Bench<'_> {
         if results.exec.is_some() {
             name.push_str("-exec");
         }
-        if results.arch != LAB {
-            name.push_str(&format!("-{}", results.arch));
-        }
+        let name = results.arch.results(&name);
         results::save(self.lab, &name, &results::json(&results)?).map(drop)
     }
 }

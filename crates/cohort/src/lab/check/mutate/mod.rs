@@ -338,10 +338,7 @@ pub fn mutate(lab: &Lab, options: &Options) -> Result<Tally> {
             seconds: began.elapsed().as_secs(),
         });
     }
-    let name = match arch == LAB {
-        true => "mutate".to_string(),
-        false => format!("mutate-{arch}"),
-    };
+    let name = arch.results("mutate");
     let results = Results {
         schema_version: SCHEMA_VERSION,
         date: utc(SystemTime::now()),

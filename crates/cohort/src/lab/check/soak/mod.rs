@@ -198,11 +198,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
         checks,
     };
     let json = results::json(&results)?;
-    let name = match arch == LAB {
-        true => "soak".into(),
-        false => format!("soak-{arch}"),
-    };
-    results::save(lab, &name, &json)?;
+    results::save(lab, &arch.results("soak"), &json)?;
     if options.json {
         output::print(json)?;
     } else {
