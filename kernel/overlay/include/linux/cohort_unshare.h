@@ -79,8 +79,8 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 }
 
 /*
- * True if change_protection() is to pass over a table: a NUMA hint is optional, and who
- * changes rights for anything else has unshared before.
+ * True if change_protection() skips a table: NUMA hints are optional. All its other
+ * callers have unshared the table before (invariant 1).
  */
 static inline bool cohort_keeps_rights(pmd_t pmd, bool hint)
 {

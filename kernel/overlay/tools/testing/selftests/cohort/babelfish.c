@@ -195,7 +195,7 @@ static void test_again(long arg)
 
 	start(3);
 	map_all(3, PROT_READ | PROT_WRITE);
-	/* twice: at its first turn it takes back other tables, too */
+	/* count the second turn: the first one also takes back other tables */
 	for (int i = 0; i < 2; i++) {
 		before = tables(2);
 		bits = number(2, "TlbPrivate");
@@ -234,7 +234,7 @@ static void test_before(long arg)
 	long bits;
 
 	start(3);
-	/* what others take back of their own at their first turn ends bits of 3, too */
+	/* run the others once: tables that they take back at first end bits of peer 3 */
 	map_all(2, PROT_READ);
 	for (int i = 1; i <= 2; i++)
 		ask(i, unmap_file, 0, 0);

@@ -115,7 +115,7 @@ static void test_write_into(long arg)
 		model_check_all(4);
 		for (int p = 1; p <= 3; p++)
 			quit(p);
-		/* with large pages the next one's file needs the room on the disk */
+		/* free the disk: with large pages the next area's file does not fit */
 		if (area.kind == SHARED_DISK) {
 			area_unmap(&area);
 			close(area.part[0].fd);

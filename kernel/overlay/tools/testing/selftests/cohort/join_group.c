@@ -309,7 +309,7 @@ static void test_dying(long arg)
 		dying = cgroup_number(group, "cgroup.stat", "nr_dying_descendants");
 		if (dying <= before)
 			break;
-		/* processors' lists of pages hold it as well, in stock too */
+		/* drain the per-CPU lists of pages: they hold the cgroup, in stock too */
 		if (i % 100 == 50)
 			must(!write_text("/proc/sys/vm/drop_caches", "1"), "drop_caches");
 		usleep(10000);

@@ -438,7 +438,7 @@ static void test_accounts(long arg)
 {
 	const long nr = 400;
 	long before[3], sum, alone, grown, kb = page_size / 1024;
-	/* as in stock, what processors have not added yet is not read */
+	/* as in stock, a reader misses what each processor has yet to add */
 	const long error = 64 * kb * sysconf(_SC_NPROCESSORS_CONF);
 
 	need_pmd_tables();
