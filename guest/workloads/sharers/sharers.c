@@ -13,7 +13,9 @@
  * back: the instructions of one page. With --oom a child more grows until their memory
  * cgroup is full: the instructions until the OOM killer has chosen it, as the largest,
  * and it is gone. With --stretch the kernel's tracer tells the longest stretch that ran
- * with preemption off meanwhile, instead; at the end also that of all users' ends.
+ * with preemption off meanwhile, instead; at the end also that of all users' ends. Then
+ * nobody has a real-time priority: it would keep ksoftirqd from running what RCU has to
+ * free, until it has so much that it does all in one go.
  *
  * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
  * reclaim-U; oom-U a round; or stretch-U, and stretch-end.
@@ -337,8 +339,9 @@ int main(int argc, char **argv)
 	child = scratch_map(sizeof(*child) * users[steps - 1]);
 	if (zygote)
 		become_zygote(0);
-	take_processor();
-	if (traced)
+	if (!traced)
+		take_processor();
+	else
 		put(TRACING "current_tracer", "preemptoff");
 
 	for (int k = 0; k < steps; k++) {
