@@ -263,6 +263,7 @@ static void count_unshared(enum cohort_cause cause)
 static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 		    struct copy *c)
 {
+	spinlock_t *new_ptl = ptlock_ptr(page_ptdesc(new));
 	struct cohort_table *ct = l->ct;
 	struct mm_struct *mm = c->mm;
 	int i;
@@ -274,7 +275,14 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 		__cohort_bf_leave(ct, l->sharer);
 	/* As in pmd_install(): the copy before the pointer to it. */
 	smp_wmb();
+	/*
+	 * Invariant 4: a thread's fault may map another page where no entry was
+	 * copied. No processor may then still have the shared table's entry, so such
+	 * a fault waits here for the flush.
+	 */
+	spin_lock_nested(new_ptl, 2);
 	arch_cohort_replace(mm, pmd, c->base, new);
+	spin_unlock(new_ptl);
 
 	/* Invariant 7: the copied swap entries are this process's now. */
 	if (c->counts[MM_SWAPENTS])
