@@ -69,7 +69,8 @@ static inline void cohort_around_end(struct cohort_around *around,
  *
  * A processor may still hold the entry as it was before another user of the table made
  * it writable, or as the entry above denied writing before the last user took the table
- * back. Neither flushes all users, so each gets rid of it here. Where a fault does that,
+ * back. Neither flushes all users, so each gets rid of it here, also one that has left its
+ * group since: its records stay. Where a fault does that,
  * an architecture defines no arch_cohort_fix_spurious(). Where it does not, and the
  * kernel expects one flush to have reached everybody, the store would fault for ever.
  */
@@ -77,7 +78,7 @@ static inline void cohort_fix_spurious(struct vm_area_struct *vma,
 				       unsigned long addr)
 {
 #ifdef arch_cohort_fix_spurious
-	if (cohort_active() && cohort_member(vma->vm_mm))
+	if (cohort_active() && READ_ONCE(vma->vm_mm->cohort.uses))
 		cohort_do_fix_spurious(vma, addr);
 #endif
 }
