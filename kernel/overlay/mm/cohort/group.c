@@ -489,7 +489,11 @@ void cohort_do_exec(struct mm_struct *mm)
 	mmap_write_lock(mm);
 	WRITE_ONCE(mm->cohort.group, group);
 	mmap_write_unlock(mm);
-	/* If it has moved since, cohort_do_move() has not seen the group, or sees it now. */
+	/*
+	 * If it has moved since, cohort_do_move() has seen the group, or this sees the new
+	 * cgroup: the unlock does not order the two by itself.
+	 */
+	smp_mb();
 	rcu_read_lock();
 	leave_unless_kept(current, mem_cgroup_from_task(current));
 	rcu_read_unlock();
