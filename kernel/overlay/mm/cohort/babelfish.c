@@ -860,29 +860,18 @@ put:
 	ccid_put(set);
 }
 
-/* As enter(), at the expense of the group. */
-static void enter_group(struct mm_struct *mm)
-{
-	struct mem_cgroup *memcg = set_active_memcg(cohort_group(mm)->memcg);
-
-	enter(mm);
-	set_active_memcg(memcg);
-}
-
 void cohort_bf_do_exec(struct mm_struct *mm)
 {
 	mmap_write_lock(mm);
 	if (cohort_group(mm))
-		enter_group(mm);
+		enter(mm);
 	mmap_write_unlock(mm);
 }
 
 void cohort_bf_do_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 {
-	if (cohort_group(mm)) {
-		enter_group(oldmm);
-		enter_group(mm);
-	} else if (mm_cohort(mm) && !cohort_group(oldmm) && mm->cohort.id) {
+	if (cohort_group(mm) ||
+	    (mm_cohort(mm) && !cohort_group(oldmm) && mm->cohort.id)) {
 		enter(oldmm);
 		enter(mm);
 	}

@@ -73,12 +73,8 @@ static struct cohort_group *get_existing(const struct cohort_key *key, u32 hash)
 	return group;
 }
 
-/*
- * The group with a key, with a reference; NULL without memory. @memcg pays for its tables
- * if the group is new: the caller has a reference to it, or it is NULL.
- */
-static struct cohort_group *group_get(const struct cohort_key *key,
-				      struct mem_cgroup *memcg)
+/* The group with a key, with a reference; NULL without memory. */
+static struct cohort_group *group_get(const struct cohort_key *key)
 {
 	struct cohort_group *group, *new;
 	u32 hash = hash_of(key);
@@ -92,7 +88,7 @@ static struct cohort_group *group_get(const struct cohort_key *key,
 	if (!new)
 		return NULL;
 	if (key->flags & COHORT_GROUP_PLACES) {
-		new->arena = cohort_arena_alloc(memcg);
+		new->arena = cohort_arena_alloc();
 		if (!new->arena) {
 			kfree(new);
 			return NULL;
@@ -105,9 +101,6 @@ static struct cohort_group *group_get(const struct cohort_key *key,
 		new->id = cohort_new_id();
 		new->key = *key;
 		get_user_ns(key->ns);
-		new->memcg = memcg;
-		if (memcg)
-			css_get(&memcg->css);
 		hash_add(groups, &new->node, hash);
 	}
 	spin_unlock(&groups_lock);
@@ -127,7 +120,6 @@ static void group_put(struct cohort_group *group)
 	put_user_ns(group->key.ns);
 	/* Only members look at it, each for itself. */
 	cohort_arena_free(group->arena);
-	mem_cgroup_put(group->memcg);
 	kfree_rcu(group, rcu);
 }
 
@@ -226,17 +218,14 @@ static int parse_label(struct cohort_label *label, struct file *file,
 }
 
 /* The label that applies in a cgroup: its own, or the next above it. RCU is held. */
-static struct cohort_label *label_of(struct mem_cgroup *memcg,
-				     struct mem_cgroup **of)
+static struct cohort_label *label_of(struct mem_cgroup *memcg)
 {
 	struct cohort_label *label;
 
 	for (; memcg; memcg = parent_mem_cgroup(memcg)) {
 		label = rcu_dereference(memcg->cohort_label);
-		if (label) {
-			*of = memcg;
+		if (label)
 			return label;
-		}
 	}
 	return NULL;
 }
@@ -326,7 +315,7 @@ static struct cftype label_files[] = {
 /* True if a process that is in @group, by a label, may stay in it in a cgroup. */
 static bool label_keeps(struct cohort_group *group, struct mem_cgroup *memcg)
 {
-	struct cohort_label *label = label_of(memcg, &memcg);
+	struct cohort_label *label = label_of(memcg);
 
 	return label && label->scope == group->key.scope &&
 	       label->flags == group->key.flags &&
@@ -430,34 +419,25 @@ long cohort_prctl_group(const char __user *name)
 
 /* --- programs -------------------------------------------------------------- */
 
-/*
- * What the name of a process or the label of its cgroup says; false if its program is in
- * no group. @memcg is set to the label's cgroup, with a reference, or to NULL.
- */
-static bool find_key(struct mm_struct *mm, struct cohort_key *key,
-		     struct mem_cgroup **memcg)
+/* What the name of a process or its cgroup's label says; false if it is in no group. */
+static bool find_key(struct mm_struct *mm, struct cohort_key *key)
 {
 	struct cohort_label *label;
-	bool found;
 
-	*memcg = NULL;
 	key->scope = own_scope();
 	if (mm->cohort.name[0]) {
 		memcpy(key->name, mm->cohort.name, COHORT_NAME);
 		return true;
 	}
 	rcu_read_lock();
-	label = label_of(mem_cgroup_from_task(current), memcg);
-	found = label && css_tryget(&(*memcg)->css);
-	if (found) {
+	label = label_of(mem_cgroup_from_task(current));
+	if (label) {
 		memcpy(key->name, label->name, COHORT_NAME);
 		key->scope = label->scope;
 		key->flags = label->flags;
-	} else {
-		*memcg = NULL;
 	}
 	rcu_read_unlock();
-	return found || READ_ONCE(cohort_join) == COHORT_JOIN_USER;
+	return label || READ_ONCE(cohort_join) == COHORT_JOIN_USER;
 }
 
 /**
@@ -471,18 +451,16 @@ void cohort_do_exec(struct mm_struct *mm)
 	const struct cred *cred = current_cred();
 	struct cohort_key key = { .flags = COHORT_GROUP_CONGRUENT };
 	struct cohort_group *group;
-	struct mem_cgroup *memcg;
 
 	if (READ_ONCE(cohort_join) == COHORT_JOIN_NEVER ||
 	    !uid_eq(cred->uid, cred->euid) ||
 	    get_dumpable(mm) != SUID_DUMP_USER)
 		return;
-	if (!find_key(mm, &key, &memcg))
+	if (!find_key(mm, &key))
 		return;
 	key.ns = cred->user_ns;
 	key.uid = key.flags & COHORT_GROUP_KEEP_IDS ? INVALID_UID : cred->uid;
-	group = group_get(&key, memcg);
-	mem_cgroup_put(memcg);
+	group = group_get(&key);
 	if (!group)
 		return;
 	/* A debugger may look at the new address space. */

@@ -57,8 +57,6 @@ struct cohort_layout {
  * @members: how many address spaces are in it
  * @id: its number, for /proc
  * @key: what distinguishes it
- * @memcg: who pays for its open tables, their records and its places, NULL for whoever
- *	   makes them
  * @arena: where its images lie, NULL if it has no places
  * @layout: the layout of its first member, for BabelFish
  * @node: in the table of all groups
@@ -70,7 +68,6 @@ struct cohort_group {
 	refcount_t members;
 	u64 id;
 	struct cohort_key key;
-	struct mem_cgroup *memcg;
 	struct cohort_arena *arena;
 #ifdef CONFIG_COHORT_BABELFISH
 	struct cohort_layout layout;
@@ -176,7 +173,7 @@ static inline unsigned long cohort_use_image(struct mm_struct *mm,
 }
 #endif
 
-struct cohort_arena *cohort_arena_alloc(struct mem_cgroup *memcg);
+struct cohort_arena *cohort_arena_alloc(void);
 void cohort_arena_free(struct cohort_arena *arena);
 
 #endif /* _MM_COHORT_GROUP_H */

@@ -591,7 +591,6 @@ vm_fault_t cohort_do_attach(struct vm_fault *vmf)
 		.addr = vmf->address & PMD_MASK,
 	};
 	bool locked = vmf->flags & FAULT_FLAG_VMA_LOCK;
-	struct mem_cgroup *memcg;
 	vm_fault_t ret = 0;
 
 	if (!may_attach(vmf))
@@ -603,13 +602,8 @@ vm_fault_t cohort_do_attach(struct vm_fault *vmf)
 	}
 	/* It was read without the lock before. */
 	a.like.group = a.mm->cohort.group;
-	if (a.like.group) {
-		/* A table that outlives its maker must not hold the maker's cgroup. */
-		memcg = set_active_memcg(a.like.group->memcg);
-		if (join_or_open(&a))
-			ret = VM_FAULT_FALLBACK;
-		set_active_memcg(memcg);
-	}
+	if (a.like.group && join_or_open(&a))
+		ret = VM_FAULT_FALLBACK;
 	if (locked)
 		mmap_read_unlock(a.mm);
 	return ret;

@@ -337,17 +337,14 @@ struct cohort_arena {
 
 /**
  * cohort_arena_alloc() - an arena without images, for a new group
- * @memcg: who pays for it, or NULL for the caller
  *
  * Return: the arena; NULL without memory.
  */
-struct cohort_arena *cohort_arena_alloc(struct mem_cgroup *memcg)
+struct cohort_arena *cohort_arena_alloc(void)
 {
-	struct cohort_arena *arena;
+	struct cohort_arena *arena = kzalloc(sizeof(*arena),
+					     GFP_KERNEL_ACCOUNT);
 
-	memcg = set_active_memcg(memcg);
-	arena = kzalloc(sizeof(*arena), GFP_KERNEL_ACCOUNT);
-	set_active_memcg(memcg);
 	if (arena) {
 		spin_lock_init(&arena->lock);
 		arena->seed = get_random_u32();
@@ -452,16 +449,9 @@ static unsigned long group_place(const struct image *image, struct file *file,
 		.len = len,
 		.before = boundary(image),
 	};
-	struct mem_cgroup *memcg;
-	unsigned long offset;
+	unsigned long offset = known_place(group->arena, &place);
 
-	offset = known_place(group->arena, &place);
-	if (!offset) {
-		memcg = set_active_memcg(group->memcg);
-		offset = new_place(group->arena, &place, image->align);
-		set_active_memcg(memcg);
-	}
-	return offset;
+	return offset ?: new_place(group->arena, &place, image->align);
 }
 
 /* True if somebody maps an image as ld.so does. */

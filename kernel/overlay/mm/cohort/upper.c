@@ -652,7 +652,6 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	struct upper_joiner a = { .pud = vmf->pud };
 	struct cohort_group *group;
 	struct cohort_uses *uses;
-	struct mem_cgroup *memcg;
 
 	if (vma->vm_end - vma->vm_start < COHORT_UPPER_MIN ||
 	    !region_joins(vma) || !cohort_may_join(mm) || cohort_bf_get())
@@ -665,11 +664,10 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 	group = mm->cohort.group;
 	if (!group)
 		goto unlock;
-	memcg = set_active_memcg(group->memcg);
 	uses = cohort_uses_make(mm, GFP_COHORT_JOIN);
 	a.open = uses ? cohort_open_alloc(group) : NULL;
 	if (!a.open)
-		goto uncharge;
+		goto unlock;
 	a.open->upper = true;
 	mutex_lock(&uses->lock);
 	/* Without memory there is no table to join, and stock's code fails if it must. */
@@ -687,8 +685,6 @@ vm_fault_t cohort_do_attach_upper(struct vm_fault *vmf)
 		unused = a.upper->owner;
 	cohort_table_free(a.upper);
 	cohort_open_free(a.open);
-uncharge:
-	set_active_memcg(memcg);
 unlock:
 	if (locked)
 		mmap_read_unlock(mm);

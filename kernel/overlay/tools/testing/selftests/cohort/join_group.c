@@ -320,6 +320,77 @@ static void test_dying(long arg)
 	must(dying <= before, "%ld cgroups are dying, %ld before", dying, before);
 }
 
+#define OPENS	"--opens"
+#define OPENED	31	/* too few for a table of tables */
+
+/* a program that opens tables of a file that nobody else has, and stays */
+static int open_tables(char **argv)
+{
+	size_t bytes;
+	long opened = 0;
+	char *p;
+	int fd;
+
+	page_size = sysconf(_SC_PAGESIZE);
+	table_size = page_size * (page_size / 8);
+	bytes = OPENED * table_size;
+	fd = open("/dev/shm", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, bytes))
+		return 1;
+	p = mmap(NULL, bytes + 2 * table_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return 1;
+	p += -(uintptr_t)p % table_size;
+	if (mmap(p, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != p)
+		return 1;
+	for (size_t i = 0; i < OPENED; i++)
+		touch(p + i * table_size);
+	opened = proc_field(0, "cohort", "OpenTables");
+	if (write(atoi(argv[3]), &opened, sizeof(opened)) != sizeof(opened))
+		return 1;
+	for (;;)
+		pause();
+}
+
+static long hold_tables(long unused, long unused2)
+{
+	char *argv[] = { "join", OPENS, "", NULL, NULL };
+	long opened;
+	pid_t pid;
+
+	must(start_self(argv, 0, &opened, sizeof(opened), &pid), "the program says nothing");
+	must(opened >= OPENED, "it opened %ld tables, not %d", opened, OPENED);
+	return pid;
+}
+
+/* Who opens tables pays for them, and not the cgroup of whoever was first in the group. */
+static void test_payer(long arg)
+{
+	const long least = (OPENED - 8) * page_size;
+	long first, paid = 0, others = 0, pid;
+
+	need_groups();
+	label(groups[0], "web");
+	label(groups[1], "web");
+	start(4, PROT_READ, MAP_PRIVATE, "tmpfs", true);
+	spawn_all(2);
+	must(!ask(FORMER, enter, 0, 0) && !ask(NEWER, enter, 1, 0), "cannot enter a cgroup");
+	held = ask(FORMER, hold_program, 3, 0);
+	must(held > 0, "the first program: %d", held);
+	first = cgroup_number(groups[0], "memory.stat", "pagetables");
+	pid = ask(NEWER, hold_tables, 0, 0);
+	/* a cgroup's counters are read without what processors hold back, for some time */
+	for (int i = 0; i < 400 && paid < least && others < least; i++) {
+		usleep(10000);
+		paid = cgroup_number(groups[1], "memory.stat", "pagetables");
+		others = cgroup_number(groups[0], "memory.stat", "pagetables") - first;
+	}
+	ask(NEWER, end_program, pid, 0);
+	end();
+	must(paid >= least && others < least / 2,
+	     "of %d tables it pays for %ld bytes, another cgroup for %ld", OPENED, paid, others);
+}
+
 /* Do files lie alike, and are addresses still random? */
 static void test_layout(long congruent)
 {
@@ -368,6 +439,7 @@ static const struct test_case cases[] = {
 	{ "a process moves to another cgroup of its group", test_move, 1, .guards = POLICY },
 	{ "a child made in another group's cgroup", test_born, 0, .guards = PRIVILEGE },
 	{ "a child made in another cgroup of its group", test_born, 1, .guards = POLICY },
+	{ "who opens tables pays for them", test_payer, .guards = INVARIANT(14) },
 	{ "no cgroup of a process that has gone is held", test_dying,
 	  .guards = INVARIANT(14) },
 	{ "files lie alike in a group, at random addresses", test_layout, 1,
@@ -377,5 +449,7 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+	if (argc == 4 && !strcmp(argv[1], OPENS))
+		return open_tables(argv);
 	return join_main(argc, argv, "group", cases, ARRAY_SIZE(cases));
 }

@@ -615,14 +615,13 @@ static void test_limit(long arg)
 	must(report[1].shared == MAX_PLACES, "%ld images have a place", report[1].shared);
 }
 
-/* kernel memory of the label's cgroup itself, without that below, in which the members are */
-static long own_kernel_memory(void)
+/* kernel memory of the members' cgroup */
+static long kernel_memory(void)
 {
-	return group_number("memory.stat", "slab_unreclaimable") -
-	       cgroup_number(groups[0], "memory.stat", "slab_unreclaimable");
+	return cgroup_number(groups[0], "memory.stat", "slab_unreclaimable");
 }
 
-/* Whoever has set the label pays for places, until the last member ends. */
+/* Whose mmap() makes places pays for them, until the last member ends. */
 static void test_charge(long arg)
 {
 	const long least = 64 * MAX_PLACES;
@@ -634,20 +633,20 @@ static void test_charge(long arg)
 	spawn_members(1);
 	/* the group stays while somebody is in it */
 	held = ask(1, start_images, 1, STAY);
-	before = own_kernel_memory();
+	before = kernel_memory();
 	ask(1, start_many, 1, 0);
-	after = own_kernel_memory();
+	after = kernel_memory();
 	ask(1, end_program, held, 0);
 	quit(1);
 	quit(2);
 	for (int i = 0; i < 100; i++) {
-		left = own_kernel_memory();
+		left = kernel_memory();
 		if (left - before < least / 2)
 			break;
 		usleep(20000);
 	}
 	drop_groups();
-	must(after - before >= least, "the label's cgroup pays %ld bytes for %d places",
+	must(after - before >= least, "the member's cgroup pays %ld bytes for %d places",
 	     after - before, MAX_PLACES);
 	must(left - before < least / 2, "%ld bytes are left when nobody is", left - before);
 }
@@ -697,7 +696,7 @@ static const struct test_case cases[] = {
 	{ "a program without a group has no places", test_places, STRANGER,
 	  .guards = PRIVILEGE },
 	{ "more images than a group has places", test_limit, .guards = INVARIANT(13) },
-	{ "the label's cgroup pays for places", test_charge, .guards = INVARIANT(14) },
+	{ "the cgroup of the member that makes places pays for them", test_charge, .guards = INVARIANT(14) },
 };
 
 int main(int argc, char **argv)
