@@ -620,6 +620,23 @@ unlock:
 		cohort_unlock_files(&files);
 }
 
+/*
+ * True if the caller's cgroup has room for an account: mm_alloc() takes no word for it
+ * that nobody is to be killed.
+ */
+static bool room_for_account(void)
+{
+	const size_t size = sizeof(struct mm_struct) + 4 * PAGE_SIZE;
+	struct obj_cgroup *objcg = current_obj_cgroup();
+
+	if (!objcg)
+		return true;
+	if (obj_cgroup_charge(objcg, GFP_COHORT_JOIN, size))
+		return false;
+	obj_cgroup_uncharge(objcg, size);
+	return true;
+}
+
 static int prepare_upper(struct upper_joiner *a, struct mm_struct *mm,
 			 unsigned long base)
 {
@@ -629,7 +646,7 @@ static int prepare_upper(struct upper_joiner *a, struct mm_struct *mm,
 	/* To join one takes no table; if it has gone meanwhile, none is opened. */
 	if (cohort_has_open(a->open))
 		return 0;
-	a->table = pmd_alloc_one(mm, base);
+	a->table = room_for_account() ? pmd_alloc_one(mm, base) : NULL;
 	a->upper = a->table ? upper_alloc(base, GFP_COHORT_JOIN) : NULL;
 	return a->upper ? 0 : -ENOMEM;
 }
