@@ -99,20 +99,23 @@ void cohort_do_resume_user_mode(struct mm_struct *mm)
 int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 {
 	struct nsproxy *ns = current->nsproxy;
+	bool new_time;
 
-	if (flags & CLONE_VM)
-		return 0;
-	/* unshare() and setns() may have set other namespaces for children. */
-	if (!(flags & COHORT_CLONE_NEW) &&
-	    ns->pid_ns_for_children == task_active_pid_ns(current) &&
-	    ns->time_ns_for_children == ns->time_ns)
+	/* One that uses this memory stays in the time namespace whose [vvar] it has. */
+	new_time = !(flags & CLONE_VM) &&
+		   ((flags & CLONE_NEWTIME) ||
+		    ns->time_ns_for_children != ns->time_ns);
+	/*
+	 * unshare() and setns() may have set other namespaces for children. A child that
+	 * uses this memory may fork members of its own, in its namespaces.
+	 */
+	if (!(flags & COHORT_CLONE_NEW) && !new_time &&
+	    ns->pid_ns_for_children == task_active_pid_ns(current))
 		return 0;
 	if (!cohort_keeps_ids(mm))
 		return leave_all(mm);
 	/* Unshare [vvar] here, because timens_on_fork() cannot fail. */
-	if ((flags & CLONE_NEWTIME) || ns->time_ns_for_children != ns->time_ns)
-		return cohort_leave_timens(mm);
-	return 0;
+	return new_time ? cohort_leave_timens(mm) : 0;
 }
 
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,

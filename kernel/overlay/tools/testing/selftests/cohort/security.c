@@ -456,6 +456,62 @@ static void test_cloned(long arg)
 	model_check_all(3);
 }
 
+/* a child that uses its parent's memory, in another namespace: what do its own children share? */
+static int fork_there(void *unused)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(board->word[0] && proc_field(0, "cohort", "Cohort") == board->word[0] ? 1 :
+		      proc_field(0, "cohort", "Group") > 0 ? 2 : 0);
+	if (pid < 0)
+		_exit(8);
+	_exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9);
+}
+
+static long use_memory(long way, long unused)
+{
+	static char stack[64 << 10] __attribute__((aligned(16)));
+	int status;
+	pid_t pid;
+
+	pid = clone(fork_there, stack + sizeof(stack), CLONE_VM | ways[way].flag | SIGCHLD, NULL);
+	if (pid < 0)
+		return -errno;
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "clone: status %x", status);
+	return WEXITSTATUS(status);
+}
+
+static void test_memory_used(long way)
+{
+	long found;
+
+	need_root();
+	if (cohort_mode == MODE_STOCK)
+		skip("no cohort");
+	make_areas();
+	need_peers(8);
+	zygote(false);
+	for (int i = 1; i <= 2; i++)
+		spawn(i);
+	for (int i = 0; i <= 2; i++)
+		model_init(&board->model[i], &area);
+	expect_tables(1, true, "a child");
+	board->word[0] = proc_field(pid_of(2), "cohort", "Cohort");
+	found = ask(1, use_memory, way, 0);
+	if (found < 0)
+		skip_without(way, found);
+	must(found != 1, "a child in %s is of the cohort", ways[way].name);
+	must(found != 2, "a child in %s is in the group", ways[way].name);
+	must(!found, "a child in %s: %ld", ways[way].name, found);
+	expect_tables(1, false, "whose memory is used in another namespace");
+	expect_tables(2, true, "its sibling");
+	model_check_all(3);
+	model_scribble_all(3);
+	model_check_all(3);
+}
+
 /* --- programs with more rights than who starts them ----------------------- */
 
 enum raise { NO_RAISE, SET_USER, SET_GROUP, FILE_CAPS };
@@ -697,6 +753,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) | PRIVILEGE },
 	{ "Who keeps what it may: a child forked into a mount namespace", test_cloned,
 	  NR_WAYS + MOUNT_NS, .guards = PRIVILEGE },
+	{ "Who shares and sees what: a child whose memory is used in a user namespace",
+	  test_memory_used, USER_NS, .guards = PRIVILEGE },
+	{ "Who shares and sees what: a child whose memory is used in a UTS namespace",
+	  test_memory_used, UTS_NS, .guards = PRIVILEGE },
 	{ "An ordinary program keeps its caller's flags", test_privileged, NO_RAISE,
 	  .guards = PRIVILEGE },
 	{ "A set-user-ID program is no zygote by its caller's wish", test_privileged, SET_USER,
