@@ -30,8 +30,9 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 	if (unlikely(READ_ONCE(mm->cohort.group)))
 		return true;
 #endif
+	/* Who shares no table may have others' translations, or children that will. */
 	return unlikely(atomic_read(&mm->cohort.nr_tables)) ||
-	       cohort_tlb_held(mm);
+	       unlikely(READ_ONCE(mm->cohort.id)) || cohort_tlb_held(mm);
 }
 
 /* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */

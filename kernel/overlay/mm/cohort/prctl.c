@@ -16,8 +16,9 @@
  * @name: with PR_COHORT_GROUP the group of programs that the caller and its children
  *	  will execute, empty for none; else NULL
  *
- * Recorded in every mode, has effect in mode "optin". Needs no privilege, because
- * it only changes how the caller's own children are forked.
+ * Recorded in every mode, has effect in mode "optin". Needs no privilege: it changes how
+ * the caller's own children are forked, and with PR_COHORT_KEEP_IDS whether the caller
+ * keeps tables when it becomes another user, which it was before.
  *
  * Return: 0; -EINVAL for unknown flags, flags without PR_COHORT_ZYGOTE, PR_COHORT_TLB
  * without PR_COHORT_KEEP_EXEC or in a kernel without it, or a name that no group may
@@ -51,7 +52,13 @@ long cohort_prctl_set(unsigned long flags, const char __user *name)
 		return -EINTR;
 	if (flags && !mm->cohort.flags)
 		mm->cohort.id = cohort_new_id();
-	mm->cohort.flags = flags;
+	/* Those that have a CCID have one user, and it may become another now ... */
+	if ((flags & ~mm->cohort.flags) & PR_COHORT_KEEP_IDS)
+		cohort_bf_exit(mm);
+	/* ... or has become one: then it has nothing to do with its former cohort. */
+	if ((mm->cohort.flags & ~flags) & PR_COHORT_KEEP_IDS)
+		mm->cohort.id = cohort_new_id();
+	WRITE_ONCE(mm->cohort.flags, flags);
 	mmap_write_unlock(mm);
 	return 0;
 }

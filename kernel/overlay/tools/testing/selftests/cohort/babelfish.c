@@ -361,17 +361,52 @@ static void test_fork(long arg)
 	end(2);
 }
 
+/* More flags for a child that has a CCID: it keeps its cohort when it becomes another user. */
+#define KEEP_LATER	(PR_COHORT_KEEP_IDS << 8)
+/* The child leaves all its tables, then becomes another user. */
+#define BECOME		(PR_COHORT_KEEP_IDS << 9)
+/* It becomes one while it may keep its cohort, and then leads one of its own. */
+#define LEAD		(PR_COHORT_KEEP_IDS << 10)
+
+/* Does a child have a CCID, after what @flags say? */
+static int child_ccid(long flags, long before)
+{
+	if (flags & KEEP_LATER && prctl(PR_SET_COHORT, flags >> 8 | PR_COHORT_ZYGOTE, 0, 0, 0))
+		return 5;
+	if (flags & BECOME) {
+		if (write_text("/proc/self/clear_refs", "1") || setuid(65534))
+			return 6;
+		return proc_field(0, "cohort", "Ccid") == before;
+	}
+	if (flags & LEAD) {
+		int status;
+		pid_t pid;
+
+		if (prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE | PR_COHORT_KEEP_IDS, 0, 0, 0) ||
+		    setuid(65534) || prctl(PR_SET_COHORT, PR_COHORT_ZYGOTE, 0, 0, 0))
+			return 7;
+		/* its fork gives it a CCID, which is not that of whom it was forked from */
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid)
+			return 8;
+		return proc_field(0, "cohort", "Ccid") == before;
+	}
+	return proc_field(0, "cohort", "Ccid") > 0;
+}
+
 /* the program alone in its cohort: does its child have a CCID? */
 static int report_ccid(long flags)
 {
 	int status;
 	pid_t pid;
 
-	if (prctl(PR_SET_COHORT, flags, 0, 0, 0))
+	if (prctl(PR_SET_COHORT, flags & 0xff, 0, 0, 0))
 		return 3;
 	pid = fork();
 	if (!pid)
-		_exit(proc_field(0, "cohort", "Ccid") > 0);
+		_exit(child_ccid(flags, proc_field(0, "cohort", "Ccid")));
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 
@@ -403,6 +438,12 @@ static void test_keep_ids(long arg)
 	     has_ccid(PR_COHORT_ZYGOTE));
 	must(!has_ccid(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_IDS), "it has one: %d",
 	     has_ccid(PR_COHORT_ZYGOTE | PR_COHORT_KEEP_IDS));
+	must(!has_ccid(PR_COHORT_ZYGOTE | KEEP_LATER), "it keeps one: %d",
+	     has_ccid(PR_COHORT_ZYGOTE | KEEP_LATER));
+	must(!has_ccid(PR_COHORT_ZYGOTE | LEAD), "as another user it has its former one: %d",
+	     has_ccid(PR_COHORT_ZYGOTE | LEAD));
+	must(!has_ccid(PR_COHORT_ZYGOTE | BECOME), "it has its parent's as another user: %d",
+	     has_ccid(PR_COHORT_ZYGOTE | BECOME));
 	must(!write_text(COHORT_SYSFS "join", "user"), "joining cannot be switched on");
 }
 
