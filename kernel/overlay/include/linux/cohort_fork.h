@@ -57,6 +57,7 @@ struct cohort_fork {
 	struct cohort_batch *batch;
 	void __rcu **slot;
 	unsigned long base;
+	unsigned long refused_upper;
 	unsigned long unpaid;
 };
 

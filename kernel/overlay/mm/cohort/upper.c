@@ -349,10 +349,15 @@ int cohort_share_upper(struct cohort_fork *cf, unsigned long addr)
 	/* BabelFish's hardware shares translations of last-level tables. */
 	if (!upper && cohort_bf_get())
 		return 0;
+	/* Not all regions for each of its tables (invariant 13). */
+	if (cf->refused_upper == (base | 1))
+		return 0;
 	/* Most gigabytes lie in the region of the one before. */
 	if (!(cf->whole && cf->whole == cf->prev && covers(cf->whole, base)) &&
-	    !range_shareable(cf, base))
+	    !range_shareable(cf, base)) {
+		cf->refused_upper = base | 1;
 		return 0;
+	}
 	if (!upper)
 		upper = share_first(oldmm, base);
 	if (IS_ERR_OR_NULL(upper))
@@ -522,9 +527,11 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 	mmap_assert_write_locked(mm);
 	if (start >= end)
 		return;
-	while ((us = find_upper(mm, start, end))) {
+	while (start < end && (us = find_upper(mm, start, end))) {
 		lock_regions(mm, us->addr);
 		__cohort_leave_upper(us, true);
+		/* Its record stays: do not pass it again for the next. */
+		start = us->addr + PUD_SIZE;
 		cond_resched();
 	}
 }
