@@ -55,6 +55,22 @@ u64 cohort_new_id(void)
 	return atomic64_inc_return(&next_id);
 }
 
+/* For the key, the mode, and whether anybody has asked for sharing. */
+static DEFINE_MUTEX(activate_lock);
+static bool requested;
+
+static void __cohort_activate(void)
+{
+	static bool done;
+
+	lockdep_assert_held(&activate_lock);
+	if (done)
+		return;
+	static_branch_enable(&cohort_key);
+	synchronize_rcu();
+	done = true;
+}
+
 /**
  * cohort_activate() - let hooks on hot paths look for shared tables
  *
@@ -65,23 +81,34 @@ u64 cohort_new_id(void)
  */
 void cohort_activate(void)
 {
-	static DEFINE_MUTEX(lock);
-	static bool done;
+	mutex_lock(&activate_lock);
+	__cohort_activate();
+	mutex_unlock(&activate_lock);
+}
 
-	mutex_lock(&lock);
-	if (!done) {
-		static_branch_enable(&cohort_key);
-		synchronize_rcu();
-		done = true;
-	}
-	mutex_unlock(&lock);
+/**
+ * cohort_request() - a process, or a label, asks for sharing
+ *
+ * In mode "never" nobody shares, so nobody else is to pay for the request (invariant 10):
+ * then cohort_set_mode() activates the hooks.
+ */
+void cohort_request(void)
+{
+	mutex_lock(&activate_lock);
+	requested = true;
+	if (cohort_mode != COHORT_NEVER)
+		__cohort_activate();
+	mutex_unlock(&activate_lock);
 }
 
 void cohort_set_mode(enum cohort_mode mode)
 {
-	if (mode == COHORT_ALWAYS)
-		cohort_activate();
+	mutex_lock(&activate_lock);
+	/* Before anybody can share: see cohort_activate(). */
+	if (mode == COHORT_ALWAYS || (mode != COHORT_NEVER && requested))
+		__cohort_activate();
 	WRITE_ONCE(cohort_mode, mode);
+	mutex_unlock(&activate_lock);
 }
 
 /**
@@ -162,8 +189,8 @@ void cohort_mm_init(struct mm_struct *mm)
 		mm->cohort.flags = old->cohort.flags;
 	}
 #ifdef CONFIG_COHORT_GROUPS
-	/* A child's is a copy already. Nobody chooses one without cohort_activate(). */
-	if (cohort_active() && old && unlikely(old->cohort.name[0]))
+	/* A child's is a copy already. */
+	if (old && unlikely(old->cohort.name[0]))
 		memcpy(mm->cohort.name, old->cohort.name, COHORT_NAME);
 #endif
 }

@@ -273,7 +273,7 @@ static ssize_t label_write(struct kernfs_open_file *of, char *buf,
 		return err;
 	}
 	label->scope = own_scope();
-	cohort_activate();
+	cohort_request();
 	set_label(memcg, label);
 	return nbytes;
 }
@@ -409,7 +409,7 @@ long cohort_prctl_group(const char __user *name)
 		return len;
 	if (len == sizeof(text) || (len && !good_name(text)))
 		return -EINVAL;
-	cohort_activate();
+	cohort_request();
 	if (mmap_write_lock_killable(mm))
 		return -EINTR;
 	memcpy(mm->cohort.name, text, sizeof(text));
@@ -511,7 +511,7 @@ void cohort_group_show(struct seq_file *m, struct mm_struct *mm)
 void cohort_set_join(enum cohort_join join)
 {
 	if (join == COHORT_JOIN_USER)
-		cohort_activate();
+		cohort_request();
 	WRITE_ONCE(cohort_join, join);
 }
 
@@ -532,7 +532,7 @@ static int __init cohort_group_init(void)
 	if (!arch_cohort_supported())
 		cohort_join = COHORT_JOIN_NEVER;
 	if (cohort_join == COHORT_JOIN_USER)
-		cohort_activate();
+		cohort_request();
 	return cgroup_add_dfl_cftypes(&memory_cgrp_subsys, label_files);
 }
 late_initcall(cohort_group_init);

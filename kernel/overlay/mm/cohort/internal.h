@@ -224,6 +224,7 @@ extern enum cohort_copy cohort_copy;
 
 void cohort_set_mode(enum cohort_mode mode);
 void cohort_activate(void);
+void cohort_request(void);
 u64 cohort_new_id(void);
 
 void cohort_mark_table(struct ptdesc *pt, struct cohort_table *ct);

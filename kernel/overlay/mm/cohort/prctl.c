@@ -47,7 +47,7 @@ long cohort_prctl_set(unsigned long flags, const char __user *name)
 			return err;
 	}
 	if (flags)
-		cohort_activate();
+		cohort_request();
 	if (mmap_write_lock_killable(mm))
 		return -EINTR;
 	if (flags && !mm->cohort.flags)
