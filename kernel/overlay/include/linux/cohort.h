@@ -37,13 +37,15 @@ struct zap_details;
  * @COHORT_FAULT: a page fault that must not be served through the table
  * @COHORT_MAP: a new region, or one that grows, in a hole of the table
  * @COHORT_UNMAP: a part of the table is unmapped or thrown away
- * @COHORT_CHANGE: protection, address, locking or another property changes
+ * @COHORT_CHANGE: protection, address or another property changes
+ * @COHORT_MLOCK: its pages are locked: those that are mapped now, if no others
  */
 enum cohort_cause {
 	COHORT_FAULT,
 	COHORT_MAP,
 	COHORT_UNMAP,
 	COHORT_CHANGE,
+	COHORT_MLOCK,
 };
 
 #include <asm/cohort.h>

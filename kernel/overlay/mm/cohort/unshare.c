@@ -46,6 +46,7 @@ struct copy {
 	unsigned long left[NR_MM_COUNTERS];	/* in the table, not copied */
 	unsigned long copied;
 	swp_entry_t full;		/* its count needs another page */
+	enum cohort_copy policy;
 };
 
 static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
@@ -60,8 +61,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 
 	page = pte_page(pte);
 	folio = page_folio(page);
-	if (!cohort_pte_wanted(pte, folio_test_anon(folio),
-			       READ_ONCE(cohort_copy))) {
+	if (!cohort_pte_wanted(pte, folio_test_anon(folio), c->policy)) {
 		c->left[mm_counter(folio)]++;
 		return __pte(0);
 	}
@@ -251,6 +251,7 @@ static void count_unshared(enum cohort_cause cause)
 		count_vm_event(COHORT_PTP_UNSHARED_UNMAP);
 		break;
 	case COHORT_CHANGE:
+	case COHORT_MLOCK:
 		count_vm_event(COHORT_PTP_UNSHARED_CHANGE);
 		break;
 	}
@@ -334,7 +335,13 @@ static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
 int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 		   enum cohort_cause cause)
 {
-	struct copy c = { .mm = mm, .base = addr & PMD_MASK };
+	struct copy c = {
+		.mm = mm,
+		.base = addr & PMD_MASK,
+		/* MLOCK_ONFAULT locks what is mapped, and no fault brings back the rest. */
+		.policy = cause == COHORT_MLOCK ? COHORT_COPY_ALL :
+						  READ_ONCE(cohort_copy),
+	};
 	struct cohort_locked l;
 	pgtable_t new = NULL;
 	int err = 0;

@@ -13,6 +13,7 @@ TRACE_DEFINE_ENUM(COHORT_FAULT);
 TRACE_DEFINE_ENUM(COHORT_MAP);
 TRACE_DEFINE_ENUM(COHORT_UNMAP);
 TRACE_DEFINE_ENUM(COHORT_CHANGE);
+TRACE_DEFINE_ENUM(COHORT_MLOCK);
 
 /* A child gets the parent's table at fork. */
 TRACE_EVENT(cohort_share,
@@ -82,7 +83,8 @@ TRACE_EVENT(cohort_unshare,
 				   { COHORT_FAULT, "fault" },
 				   { COHORT_MAP, "map" },
 				   { COHORT_UNMAP, "unmap" },
-				   { COHORT_CHANGE, "change" }),
+				   { COHORT_CHANGE, "change" },
+				   { COHORT_MLOCK, "mlock" }),
 		  __entry->users, __entry->copied)
 );
 

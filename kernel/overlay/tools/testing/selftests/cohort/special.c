@@ -301,6 +301,34 @@ static void test_lock_future(long flags)
 	ordinary_intact(0, 0);
 }
 
+/* MLOCK_ONFAULT locks what is mapped, also what nobody has used for some time. */
+static void test_lock_mapped(long arg)
+{
+	const long pages = 64;
+	long mapped, locked;
+	char *p;
+
+	p = map_at(arena(1), pages * page_size, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (long i = 0; i < pages; i++)
+		page_fill(p + i * page_size, 1);
+	must(!write_text("/proc/self/clear_refs", "1"), "clear_refs");
+	become_zygote();
+	spawn(1);
+	if (mlock2(p, pages * page_size, MLOCK_ONFAULT)) {
+		must(errno == ENOSYS || errno == EPERM, "mlock2: %s", strerror(errno));
+		skip("mlock2: %s", strerror(errno));
+	}
+	mapped = region_field(p, "Rss");
+	must(mapped == pages * page_size / 1024, "%ld kB are mapped, %ld before", mapped,
+	     pages * page_size / 1024);
+	/* this too is divided by those that map a page */
+	mapped = region_field(p, "Pss");
+	locked = region_field(p, "Locked");
+	must(locked == mapped, "%ld kB are locked of %ld", locked, mapped);
+	munlock(p, pages * page_size);
+}
+
 /* --- memory that breaks --------------------------------------------------- */
 
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
@@ -487,6 +515,7 @@ static const struct test_case cases[] = {
 	  MCL_CURRENT | MCL_FUTURE, .guards = INVARIANT(1) },
 	{ "Who has what after mlockall() with MCL_ONFAULT?", test_lock_future,
 	  MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT, .guards = INVARIANT(1) },
+	{ "Does MLOCK_ONFAULT lock all that is mapped?", test_lock_mapped, .guards = INVARIANT(1) },
 	{ "Do all users of a broken page get SIGBUS, and of others none?", test_poison, 0,
 	  BROKEN, KIND(ANON) | KIND(SHARED_FILE) | KIND(ALONE), .guards = INVARIANT(4) },
 	{ "Does a core dump hold what the process had?", test_core, 0, MOST, QUICK,
