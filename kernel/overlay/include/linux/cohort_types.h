@@ -28,6 +28,7 @@ struct cohort_uses;
  * @id: which cohort it belongs to; 0 if none
  * @flags: PR_COHORT_* as set by prctl() and inherited
  * @leaving: a thread that returns to user mode must first leave all tables
+ * @apart: its entries, or its parent's, tell what is true of it alone; it shares nothing
  * @batch: what it has allocated for a fork that is under way; NULL otherwise. Changes
  *	   under the mmap_lock held for writing
  * @name: the group that prctl() has chosen for later programs; empty if none
@@ -46,6 +47,7 @@ struct cohort_mm {
 	u64 id;
 	u8 flags;
 	bool leaving;
+	bool apart;
 	struct cohort_batch *batch;
 #ifdef CONFIG_COHORT_GROUPS
 	char name[COHORT_NAME];

@@ -79,6 +79,16 @@ static inline int cohort_unshare_range(struct mm_struct *mm,
 }
 
 /*
+ * Entries of a process tell from now on what is true of it alone, also when it forks or
+ * the region is registered no more: which pages userfaultfd has poisoned, or to which it
+ * has stored since somebody asked (clear_refs). Its tables here are its own already.
+ */
+static inline void cohort_keep_apart(struct mm_struct *mm)
+{
+	WRITE_ONCE(mm->cohort.apart, true);
+}
+
+/*
  * True if change_protection() skips a table: NUMA hints are optional. All its other
  * callers have unshared the table before (invariant 1).
  */
@@ -162,6 +172,7 @@ static inline int cohort_leave_timens(struct mm_struct *mm)
 #define cohort_unshare_tables(...)	0
 #define cohort_unshare_range(...)	0
 #define cohort_keeps_rights(...)	false
+#define cohort_keep_apart(...)		do { } while (0)
 #define cohort_unshare_edges(...)	0
 #define cohort_unshare_partial(...)	0
 #define cohort_madvise(...)		0

@@ -493,6 +493,7 @@ bool cohort_may_join(struct mm_struct *mm)
 	return READ_ONCE(cohort_mode) != COHORT_NEVER &&
 	       READ_ONCE(cohort_join) != COHORT_JOIN_NEVER &&
 	       !mm_has_notifiers(mm) && !READ_ONCE(mm->cohort.leaving) &&
+	       !READ_ONCE(mm->cohort.apart) &&
 	       !cohort_tlb_held(mm);
 }
 

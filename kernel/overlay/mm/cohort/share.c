@@ -76,7 +76,7 @@ bool cohort_do_fork_shares(struct mm_struct *oldmm)
 		return false;
 	}
 	/* A thread has become another user: see mm/cohort/ids.c. */
-	if (READ_ONCE(oldmm->cohort.leaving))
+	if (READ_ONCE(oldmm->cohort.leaving) || READ_ONCE(oldmm->cohort.apart))
 		return false;
 	/* A notifier must see every change, but other users' changes have none. */
 	return !mm_has_notifiers(oldmm);

@@ -419,6 +419,52 @@ static void test_soft_dirty(long arg)
 	model_check_all(3);
 }
 
+static long map_more(long addr, long fd)
+{
+	must(mmap((char *)addr, table_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		  3 * table_size) == (char *)addr, "mmap: %s", strerror(errno));
+	return 0;
+}
+
+static long store_at(long addr, long unused)
+{
+	*(volatile char *)addr = 1;
+	return 0;
+}
+
+/*
+ * Two processes track stores to memory that they share. One maps more behind it, so that
+ * its region is one that has been stored to, and then reads a page. A store of the other
+ * one must still be seen.
+ */
+static void test_tracked(long arg)
+{
+	char *p;
+	int fd;
+
+	fd = make_file("tmpfs", 4 * table_size / page_size);
+	p = map_at(arena(4), 3 * table_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	must(!reset_refs(4, 0), "clear_refs");
+	store_at((long)p, 0);
+	if (!(pagemap_entry(0, p) & PM_SOFT_DIRTY))
+		skip("no soft-dirty bits in this kernel");
+	for (int i = 0; i < 3; i++)
+		touch(p + i * table_size);
+	become_zygote();
+	for (int i = 1; i <= 2; i++) {
+		spawn(i);
+		must(!arg || !ask(i, reset_refs, 4, 0), "clear_refs");
+		ask(i, touch_at, (long)p + table_size, 0);
+	}
+	p += table_size + 100 * page_size;
+	ask(1, map_more, (long)p + 2 * table_size - 100 * page_size, fd);
+	ask(1, touch_at, (long)p, 0);
+	ask(2, touch_at, (long)p, 0);
+	must(!(pagemap_entry(pid_of(2), p) & PM_SOFT_DIRTY), "it is dirty before the store");
+	ask(2, store_at, (long)p, 0);
+	must(pagemap_entry(pid_of(2), p) & PM_SOFT_DIRTY, "a store is not seen");
+}
+
 #define IDLE	"/sys/kernel/mm/page_idle/bitmap"
 
 static bool page_idle(__u64 pfn, bool set)
@@ -557,6 +603,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,
 	  KIND(ANON) | KIND(SHARED_FILE), .guards = INVARIANT(4) },
+	{ "Are stores seen that a process tracks, inherited?", test_tracked, 0,
+	  .guards = INVARIANT(1) },
+	{ "Are stores seen that a process tracks, by itself?", test_tracked, 1,
+	  .guards = INVARIANT(1) },
 	{ "Does memory stay right when a page is taken out of use?", test_soft_offline, 0,
 	  SOME_KINDS, .guards = INVARIANT(4) },
 	/* no file on disk: a clean page would be read again without SIGBUS */

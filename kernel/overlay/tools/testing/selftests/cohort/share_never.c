@@ -113,6 +113,44 @@ static void test_uffd(long arg)
 	spots_intact((long)&area, 0);
 }
 
+static long read_at(long addr, long unused)
+{
+	return probe_read((char *)addr);
+}
+
+/* A marker of poison is one process's, also when nothing is registered any more. */
+static void test_uffd_poison(long arg)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_POISON };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_poison poison = { .mode = 0 };
+	char *p, *bad;
+
+	if (fd < 0)
+		skip("userfaultfd: %s", strerror(errno));
+	if (ioctl(fd, UFFDIO_API, &api))
+		skip("userfaultfd does not poison");
+	p = map_at(arena(1), table_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		   0);
+	bad = p + 100 * page_size;
+	page_fill(p, 1);
+	reg.range.start = (uintptr_t)p;
+	reg.range.len = table_size;
+	must_call(ioctl(fd, UFFDIO_REGISTER, &reg));
+	poison.range.start = (uintptr_t)bad;
+	poison.range.len = page_size;
+	must_call(ioctl(fd, UFFDIO_POISON, &poison));
+	must_call(ioctl(fd, UFFDIO_UNREGISTER, &reg.range));
+	close(fd);
+	become_zygote();
+	spawn(1);
+	sees(probe_read(bad) == SIGBUS, "a poisoned page can be read");
+	sees(!ask(1, read_at, (long)p, 0), "a child cannot read what its parent has");
+	sees(!ask(1, read_at, (long)bad, 0), "a child has its parent's poison");
+	sees(probe_read(bad) == SIGBUS, "a poisoned page can be read after a child has");
+}
+
 static void test_growsdown(long arg)
 {
 	plain_table(MAP_GROWSDOWN);
@@ -282,6 +320,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "A table with a locked page in it is not shared", test_mlocked, .guards = INVARIANT(1) },
 	{ "A table with a userfaultfd in it is not shared", test_uffd, .guards = INVARIANT(1) },
+	{ "A page that userfaultfd has poisoned is so for one process", test_uffd_poison,
+	  .guards = INVARIANT(1) },
 	{ "A table with memory that grows down is not shared", test_growsdown,
 	  .guards = INVARIANT(1) },
 	{ "Does a child have all of a region of terabytes?", test_terabytes,

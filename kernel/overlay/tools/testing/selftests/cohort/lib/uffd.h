@@ -18,6 +18,16 @@ struct uffdio_move {
 #define UFFDIO_MOVE		_IOWR(UFFDIO, 0x05, struct uffdio_move)
 #define UFFD_FEATURE_MOVE	0x10000
 #endif
+#ifndef UFFDIO_POISON
+struct uffdio_poison {
+	struct uffdio_range range;
+	__u64 mode;
+	__s64 updated;
+};
+
+#define UFFDIO_POISON		_IOWR(UFFDIO, 0x08, struct uffdio_poison)
+#define UFFD_FEATURE_POISON	(1 << 14)
+#endif
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED	(1 << 13)
 #endif
