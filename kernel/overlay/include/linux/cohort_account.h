@@ -96,6 +96,13 @@ static inline void cohort_look(struct mm_struct *mm)
 		cohort_do_look(mm);
 }
 
+/* Before the high-water mark of a process is taken: it has no estimate. May sleep. */
+static inline void cohort_look_guessed(struct mm_struct *mm)
+{
+	if (mm_cohort(mm) && cohort_guess(mm))
+		cohort_do_look(mm);
+}
+
 /* As cohort_look(), for the address space that a task has. */
 static inline void cohort_look_task(struct task_struct *task)
 {
@@ -111,12 +118,12 @@ static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
 
 /*
  * Pages that the OOM killer adds to get_mm_rss() and to those @mm is charged for: a
- * table that @mm borrows counts as if it were its own (invariant 14). Takes no lock
- * and looks at no table (invariant 13).
+ * table that @mm borrows counts as if it were its own (invariant 14), with an estimate of
+ * what it maps if nobody has counted. Takes no lock and looks at no table (invariant 13).
  */
 static inline long cohort_badness(struct mm_struct *mm)
 {
-	return atomic_long_read(&mm->cohort.swap) +
+	return cohort_guess(mm) + atomic_long_read(&mm->cohort.swap) +
 	       atomic_long_read(&mm->cohort.borrowed);
 }
 
@@ -186,6 +193,7 @@ struct cohort_counts { };
 #define cohort_borrowed(counts, ...)	((void)(counts))
 #define cohort_counted(...)		0UL
 #define cohort_look(...)		do { } while (0)
+#define cohort_look_guessed(...)	do { } while (0)
 #define cohort_look_task(...)		do { } while (0)
 #define cohort_pgtables_bytes(...)	0
 #define cohort_badness(...)		0

@@ -21,6 +21,7 @@ struct cohort_uses;
  * struct cohort_mm - what an address space keeps as a member of a cohort
  * @uses: its records of shared tables; NULL until it first shares one
  * @rss: resident pages in tables that others are charged for, as last seen
+ * @guess: the same in tables that nobody has counted yet, as estimated
  * @swap: swap entries in such tables, as last seen
  * @borrowed: page-table pages that others are charged for, as last seen
  * @nr_tables: number of shared tables it uses; 0 makes every hook return at once
@@ -40,6 +41,7 @@ struct cohort_uses;
 struct cohort_mm {
 	struct cohort_uses *uses;
 	atomic_long_t rss;
+	atomic_long_t guess;
 	atomic_long_t swap;
 	atomic_long_t borrowed;
 	atomic_t nr_tables;
@@ -61,10 +63,13 @@ struct cohort_mm {
 
 /* What get_mm_rss() adds: resident pages in tables that others are charged for. */
 #define cohort_rss(mm)	((unsigned long)atomic_long_read(&(mm)->cohort.rss))
+/* What those add who may not wait for a count: it is in no mark that stays. */
+#define cohort_guess(mm) ((unsigned long)atomic_long_read(&(mm)->cohort.guess))
 
 #else /* !CONFIG_COHORT */
 
 #define cohort_rss(...)	0UL
+#define cohort_guess(...) 0UL
 
 #endif /* CONFIG_COHORT */
 

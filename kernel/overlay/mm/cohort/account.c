@@ -15,7 +15,8 @@
  * a fault, does not count it, which a stock kernel would (see Limits). What is
  * reclaimed from a table is seen then too: until then it counts still, so nobody
  * gains. Whoever must not wait, as the OOM killer, or the tick, takes the sum as it
- * is (invariant 13).
+ * is, with an estimate of what nobody has counted yet (invariant 13). A high-water mark
+ * has no estimate: a process that ends, or unmaps a table, counts first.
  */
 #include <linux/mm.h>
 #include <linux/oom.h>
@@ -92,7 +93,6 @@ void __cohort_count(struct cohort_table *ct)
 	if (ct->counted)
 		return;
 	cohort_count_ptes(cohort_ptes(ct), counts);
-	ct->estimated = false;
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], counts[i]);
 	__cohort_set_maps(ct);
@@ -100,17 +100,22 @@ void __cohort_count(struct cohort_table *ct)
 	smp_store_release(&ct->counted, true);
 }
 
-/* Let the sum of a process have what @maps says of a table, whose lock is held. */
+/*
+ * Let the sum of a process have what @maps says of a table, whose lock is held, and which
+ * is no estimate.
+ */
 static void __set_seen(struct cohort_run *run, unsigned int i, u32 maps)
 {
+	struct cohort_mm *cohort = &run->mm->cohort;
 	u32 seen = run->seen[i];
 
 	if (maps == seen)
 		return;
-	atomic_long_add((long)cohort_maps_resident(maps) -
-			cohort_maps_resident(seen), &run->mm->cohort.rss);
+	atomic_long_sub(cohort_maps_resident(seen),
+			seen & COHORT_MAPS_GUESS ? &cohort->guess : &cohort->rss);
+	atomic_long_add(cohort_maps_resident(maps), &cohort->rss);
 	atomic_long_add((long)cohort_maps_swap(maps) - cohort_maps_swap(seen),
-			&run->mm->cohort.swap);
+			&cohort->swap);
 	WRITE_ONCE(run->seen[i], maps);
 }
 
@@ -234,6 +239,10 @@ struct mm_struct *cohort_do_filler(struct mm_struct *mm, pmd_t *pmd,
 		return mm;
 	run = cohort_run_of(sharer);
 	i = sharer - run->sharers;
+	if (run->seen[i] & COHORT_MAPS_GUESS) {
+		__set_seen(run, i, ct->maps);
+		return ct->owner;
+	}
 	resident = cohort_resident(ct);
 	seen = cohort_maps_resident(run->seen[i]);
 	if (resident < seen)
@@ -293,9 +302,7 @@ static void look_at(struct cohort_run *run, unsigned int i, struct cohort_look *
 			spin_unlock(ptlock_ptr(ct->pt));
 			return;
 		}
-		/* An estimate leaves no mark that stays. */
-		if (!ct->estimated)
-			update_hiwater_rss(run->mm);
+		update_hiwater_rss(run->mm);
 		__cohort_count(ct);
 		__cohort_see(ct, sharer);
 		owned = ct->charged == sharer;
@@ -370,6 +377,37 @@ static void look_at_all(struct mm_struct *mm, struct cohort_look *l)
 
 		for_each_set_bit(i, &used, COHORT_RUN_TABLES)
 			look_at(run, i, l);
+		cond_resched_rcu();
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * cohort_count_range() - count tables before a process may leave them without a copy
+ * @mm: the process; its mmap_lock is held
+ * @start: first address
+ * @end: first address behind the range
+ *
+ * Its high-water mark is to have what it borrowed there, and no mark has an estimate.
+ */
+void cohort_count_range(struct mm_struct *mm, unsigned long start,
+			unsigned long end)
+{
+	struct cohort_look unused = {};
+	struct cohort_run *run;
+	unsigned long index;
+	unsigned int i;
+
+	if (!cohort_guess(mm))
+		return;
+	rcu_read_lock();
+	for (index = start >> COHORT_RUN_SHIFT;
+	     (run = cohort_next_run(mm->cohort.uses, &index)) && run->base < end;
+	     index++) {
+		unsigned long used = READ_ONCE(run->used);
+
+		for_each_set_bit(i, &used, COHORT_RUN_TABLES)
+			look_at(run, i, &unused);
 		cond_resched_rcu();
 	}
 	rcu_read_unlock();

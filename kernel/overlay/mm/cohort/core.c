@@ -171,6 +171,7 @@ void cohort_mm_init(struct mm_struct *mm)
 
 	mm->cohort.uses = NULL;
 	atomic_long_set(&mm->cohort.rss, 0);
+	atomic_long_set(&mm->cohort.guess, 0);
 	atomic_long_set(&mm->cohort.swap, 0);
 	atomic_long_set(&mm->cohort.borrowed, 0);
 	atomic_set(&mm->cohort.nr_tables, 0);

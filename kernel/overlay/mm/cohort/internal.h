@@ -24,9 +24,9 @@
  *	     PMD table
  * @counts: what @owner is charged for its entries; if not @counted, an estimate.
  *	    Changed under the table's lock, read without
- * @maps: of a last-level table, its @counts in short: see cohort_maps()
+ * @maps: of a last-level table, its @counts in short: see cohort_maps(). With
+ *	  COHORT_MAPS_GUESS until somebody has counted
  * @counted: @counts are exact
- * @estimated: @counts are an estimate, nobody has counted yet
  * @spread: its users map it at different addresses
  * @open: what a process must have there to join at a fault, see mm/cohort/join.c; NULL
  *	  if processes join at fork only
@@ -50,7 +50,6 @@ struct cohort_table {
 	bool is_upper;
 	bool counted;
 	bool copied;
-	bool estimated;
 	bool deferred;
 	bool spread;
 	spinlock_t upper_lock; /* last-level tables use @pt's */
@@ -103,7 +102,7 @@ struct cohort_sharer {
  * @pmd: its entry for the first of the tables; valid while any of them is shared
  * @used: a bit for each table that it uses, under the lock of its entries
  * @bf: a bit for each table whose translations it shares, under the table's lock
- * @seen: of each table, what @mm->cohort.rss and @mm->cohort.swap include for it, as
+ * @seen: of each table, what @mm->cohort.rss, or .guess, and .swap include for it, as
  *	  cohort_maps() has it; under the table's lock
  * @sharers: one per table
  *
@@ -266,6 +265,8 @@ void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l);
+void cohort_count_range(struct mm_struct *mm, unsigned long start,
+			unsigned long end);
 void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);
 
 /* The record of which a sharer of a last-level table is a part. */
@@ -396,12 +397,14 @@ static inline unsigned long cohort_resident(struct cohort_table *ct)
 }
 
 /*
- * Resident pages and swap entries of a last-level table in one word. A sum of such
- * words over a run needs 64 bits.
+ * Resident pages and swap entries of a last-level table in one word, and whether they
+ * are an estimate. A sum of such words over a run needs 64 bits.
  */
+#define COHORT_MAPS_GUESS	BIT(31)
+
 static inline u32 cohort_maps(unsigned long resident, unsigned long swap)
 {
-	BUILD_BUG_ON(PTRS_PER_PTE > U16_MAX);
+	BUILD_BUG_ON(PTRS_PER_PTE > U16_MAX >> 1);
 	return resident | swap << 16;
 }
 
@@ -412,10 +415,10 @@ static inline unsigned int cohort_maps_resident(u32 maps)
 
 static inline unsigned int cohort_maps_swap(u32 maps)
 {
-	return maps >> 16;
+	return (maps & ~COHORT_MAPS_GUESS) >> 16;
 }
 
-/* The counts of a last-level table, whose lock is held, have changed. */
+/* The exact counts of a last-level table, whose lock is held, have changed. */
 static inline void __cohort_set_maps(struct cohort_table *ct)
 {
 	WRITE_ONCE(ct->maps, cohort_maps(cohort_resident(ct),

@@ -117,6 +117,7 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @src_place: where cohort_run_make() looks for the parent's next record
  * @dst_place: for the child's
  * @rss: what the child sees in the tables of this round: resident pages
+ * @guess: the same in those that nobody has counted
  * @swap: the same for swap entries
  * @pooled: how many records @pool holds
  * @pool: records for tables that are not shared yet
@@ -133,6 +134,7 @@ struct share {
 	unsigned int src_place;
 	unsigned int dst_place;
 	unsigned long rss;
+	unsigned long guess;
 	unsigned long swap;
 	unsigned int pooled;
 	struct cohort_table *pool[16];
@@ -192,7 +194,6 @@ static void drop_pool(struct share *s)
  */
 static void estimate(struct share *s, struct cohort_table *ct)
 {
-	ct->estimated = true;
 	if (s->sampled == 2) {
 		memcpy(ct->counts, s->counts, sizeof(s->counts));
 	} else {
@@ -203,6 +204,7 @@ static void estimate(struct share *s, struct cohort_table *ct)
 		}
 	}
 	__cohort_set_maps(ct);
+	ct->maps |= COHORT_MAPS_GUESS;
 }
 
 /*
@@ -323,6 +325,25 @@ struct entries {
 	unsigned long end;
 };
 
+/* Sum up what the child sees in tables of a run, of which some have not been counted. */
+static noinline void sum_guesses(struct share *s, unsigned int first,
+				 unsigned int end)
+{
+	unsigned int i;
+
+	s->rss = 0;
+	s->swap = 0;
+	for (i = first; i < end; i++) {
+		u32 maps = s->dst->seen[i];
+
+		if (maps & COHORT_MAPS_GUESS)
+			s->guess += cohort_maps_resident(maps);
+		else
+			s->rss += cohort_maps_resident(maps);
+		s->swap += cohort_maps_swap(maps);
+	}
+}
+
 /*
  * Let the child use the tables of neighbouring entries, whose lock is held. The shortest
  * loop of fork: it is run for each table of the parent. Returns how many were shared, and
@@ -337,6 +358,7 @@ static noinline unsigned int join_tables(struct share *s,
 	/* Of the first table of the run. */
 	pmd_t *src_pmd = e->src - first, *dst_pmd = e->dst - first;
 	u64 seen = 0, resident = 0;
+	u32 any = 0;
 
 	*stop = -EAGAIN;
 	for (i = first; i < end; i++) {
@@ -359,6 +381,7 @@ static noinline unsigned int join_tables(struct share *s,
 		__cohort_join(ct, &dst->sharers[i]);
 		/* Nobody else does so: the child is not the owner, nor the next. */
 		dst->seen[i] = ct->maps;
+		any |= ct->maps;
 		seen += ct->maps;
 		resident += cohort_maps_resident(ct->maps);
 		if (trace_cohort_share_enabled())
@@ -373,7 +396,10 @@ static noinline unsigned int join_tables(struct share *s,
 		spin_unlock(ptlock_ptr(pt));
 	}
 	s->rss = resident;
+	s->guess = 0;
 	s->swap = (seen - resident) >> 16;
+	if (any & COHORT_MAPS_GUESS)
+		sum_guesses(s, first, i);
 	if (i > first)
 		dst->used |= GENMASK(i - 1, first);
 	return i - first;
@@ -411,6 +437,8 @@ static unsigned int share_run(struct share *s, const struct entries *e,
 	atomic_add(nr, &dst_mm->cohort.nr_tables);
 	atomic_long_add(nr, &dst_mm->cohort.borrowed);
 	atomic_long_add(s->rss, &dst_mm->cohort.rss);
+	if (s->guess)
+		atomic_long_add(s->guess, &dst_mm->cohort.guess);
 	atomic_long_add(s->swap, &dst_mm->cohort.swap);
 	count_vm_events(COHORT_PTP_SHARED, nr);
 	return nr;

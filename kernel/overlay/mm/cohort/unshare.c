@@ -269,7 +269,8 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 	struct mm_struct *mm = c->mm;
 	int i;
 
-	/* Entries that are not copied leave the resident size. */
+	/* Entries that are not copied leave the resident size. They have been counted. */
+	__cohort_see(ct, l->sharer);
 	update_hiwater_rss(mm);
 	/* Other threads use the copy as soon as the entry points to it. */
 	if (cohort_bf_active())
@@ -511,6 +512,7 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
 {
+	cohort_count_range(mm, start, end);
 	return ends_shared(mm, start, end) ?
 	       unshare_edges(mm, start, end, cause) : 0;
 }
@@ -521,6 +523,7 @@ int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
 	unsigned long first = ALIGN(start, PMD_SIZE), last = end & PMD_MASK;
 	int err;
 
+	cohort_count_range(mm, start, end);
 	if (first >= last)
 		return cohort_do_unshare_tables(mm, start, end, COHORT_UNMAP);
 	err = cohort_do_unshare_tables(mm, start, first, COHORT_UNMAP);

@@ -167,7 +167,7 @@ static void drop_gone(struct mm_struct *mm)
 
 	if (ksm_test_exit(mm) ||
 	    mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES) +
-				  cohort_rss(mm))
+				  cohort_rss(mm) + cohort_guess(mm))
 		return;
 	while ((rmap_item = *ksm_scan.rmap_list)) {
 		if ((rmap_item->address & STABLE_FLAG) &&
