@@ -197,8 +197,20 @@ void quit(int who)
 	wait_gone(who);
 }
 
+static void drain(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	char unread[sizeof(struct request)];
+
+	while (poll(&pfd, 1, 0) == 1 && read(fd, unread, sizeof(unread)) > 0)
+		;
+}
+
 void kill_peer(int who)
 {
 	must_call(kill(pid_of(who), SIGKILL));
 	wait_gone(who);
+	/* What it was told or has said is not for the next peer of this number. */
+	drain(channels[who].request[0]);
+	drain(channels[who].reply[0]);
 }
