@@ -404,7 +404,7 @@ static inline unsigned long cohort_resident(struct cohort_table *ct)
 
 static inline u32 cohort_maps(unsigned long resident, unsigned long swap)
 {
-	BUILD_BUG_ON(PTRS_PER_PTE > U16_MAX >> 1);
+	BUILD_BUG_ON(PTRS_PER_PTE > S16_MAX);
 	return resident | swap << 16;
 }
 

@@ -696,7 +696,8 @@ static const struct test_case cases[] = {
 	{ "a program without a group has no places", test_places, STRANGER,
 	  .guards = PRIVILEGE },
 	{ "more images than a group has places", test_limit, .guards = INVARIANT(13) },
-	{ "the cgroup of the member that makes places pays for them", test_charge, .guards = INVARIANT(14) },
+	{ "the cgroup of the member that makes places pays for them", test_charge,
+	  .guards = INVARIANT(14) },
 };
 
 int main(int argc, char **argv)

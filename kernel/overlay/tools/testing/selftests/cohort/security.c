@@ -472,11 +472,13 @@ static int fork_there(void *unused)
 
 static long use_memory(long way, long unused)
 {
-	static char stack[64 << 10] __attribute__((aligned(16)));
+	static char stack[64 << 10];
+	/* where a stack may begin, on each machine */
+	char *top = stack + sizeof(stack) - ((uintptr_t)stack & 15);
 	int status;
 	pid_t pid;
 
-	pid = clone(fork_there, stack + sizeof(stack), CLONE_VM | ways[way].flag | SIGCHLD, NULL);
+	pid = clone(fork_there, top, CLONE_VM | ways[way].flag | SIGCHLD, NULL);
 	if (pid < 0)
 		return -errno;
 	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "clone: status %x", status);
