@@ -383,23 +383,21 @@ static void look_at_all(struct mm_struct *mm, struct cohort_look *l)
 }
 
 /**
- * cohort_count_range() - count tables before a process may leave them without a copy
+ * cohort_do_count_range() - see cohort_count_range()
  * @mm: the process; its mmap_lock is held
  * @start: first address
  * @end: first address behind the range
  *
  * Its high-water mark is to have what it borrowed there, and no mark has an estimate.
  */
-void cohort_count_range(struct mm_struct *mm, unsigned long start,
-			unsigned long end)
+void cohort_do_count_range(struct mm_struct *mm, unsigned long start,
+			   unsigned long end)
 {
 	struct cohort_look unused = {};
 	struct cohort_run *run;
 	unsigned long index;
 	unsigned int i;
 
-	if (!cohort_guess(mm))
-		return;
 	rcu_read_lock();
 	for (index = start >> COHORT_RUN_SHIFT;
 	     (run = cohort_next_run(mm->cohort.uses, &index)) && run->base < end;

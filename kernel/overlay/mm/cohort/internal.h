@@ -265,8 +265,8 @@ void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l);
-void cohort_count_range(struct mm_struct *mm, unsigned long start,
-			unsigned long end);
+void cohort_do_count_range(struct mm_struct *mm, unsigned long start,
+			   unsigned long end);
 void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);
 
 /* The record of which a sharer of a last-level table is a part. */
@@ -423,6 +423,14 @@ static inline void __cohort_set_maps(struct cohort_table *ct)
 {
 	WRITE_ONCE(ct->maps, cohort_maps(cohort_resident(ct),
 					 ct->counts[MM_SWAPENTS]));
+}
+
+/* Count tables that nobody has counted before a process may leave them without a copy. */
+static inline void cohort_count_range(struct mm_struct *mm, unsigned long start,
+				      unsigned long end)
+{
+	if (unlikely(cohort_guess(mm)))
+		cohort_do_count_range(mm, start, end);
 }
 
 /* The table that a present entry points to. */
