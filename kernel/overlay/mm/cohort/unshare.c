@@ -512,9 +512,14 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
 {
+	if (!ends_shared(mm, start, end)) {
+		/* Tables between the ends are left as a whole. */
+		if (end - start > PMD_SIZE)
+			cohort_count_range(mm, start, end);
+		return 0;
+	}
 	cohort_count_range(mm, start, end);
-	return ends_shared(mm, start, end) ?
-	       unshare_edges(mm, start, end, cause) : 0;
+	return unshare_edges(mm, start, end, cause);
 }
 
 int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
