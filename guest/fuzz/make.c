@@ -361,7 +361,7 @@ bool finish(struct cmd *cmd)
 		cmd->a = rnd(4) ? (proc->brk + rnd(40)) % CHUNK : rnd(CHUNK + 1);
 		return true;
 	case OP_REFS:
-		/* Whose stores are tracked (4) shares nothing any more, nor do its children. */
+		/* A process whose stores are tracked (4) shares nothing any more: do it rarely. */
 		cmd->a = rnd(40) ? 1 + rnd(3) : 4;
 		return true;
 	case OP_LOOK:

@@ -30,7 +30,7 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 	if (unlikely(READ_ONCE(mm->cohort.group)))
 		return true;
 #endif
-	/* Who shares no table may have others' translations, or children that will. */
+	/* A process without shared tables may have a CCID, or children that share. */
 	return unlikely(atomic_read(&mm->cohort.nr_tables)) ||
 	       unlikely(READ_ONCE(mm->cohort.id)) || cohort_tlb_held(mm);
 }

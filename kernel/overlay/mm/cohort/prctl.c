@@ -52,10 +52,10 @@ long cohort_prctl_set(unsigned long flags, const char __user *name)
 		return -EINTR;
 	if (flags && !mm->cohort.flags)
 		mm->cohort.id = cohort_new_id();
-	/* Those that have a CCID have one user, and it may become another now ... */
+	/* Members of a CCID have one user, and this process may become another now. */
 	if ((flags & ~mm->cohort.flags) & PR_COHORT_KEEP_IDS)
 		cohort_bf_exit(mm);
-	/* ... or has become one: then it has nothing to do with its former cohort. */
+	/* It may have become another user, so it begins a cohort of its own. */
 	if ((mm->cohort.flags & ~flags) & PR_COHORT_KEEP_IDS)
 		mm->cohort.id = cohort_new_id();
 	WRITE_ONCE(mm->cohort.flags, flags);

@@ -339,7 +339,7 @@ int cohort_unshare(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	struct copy c = {
 		.mm = mm,
 		.base = addr & PMD_MASK,
-		/* MLOCK_ONFAULT locks what is mapped, and no fault brings back the rest. */
+		/* MLOCK_ONFAULT locks only mapped pages, so copy all entries. */
 		.policy = cause == COHORT_MLOCK ? COHORT_COPY_ALL :
 						  READ_ONCE(cohort_copy),
 	};

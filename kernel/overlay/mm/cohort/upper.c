@@ -349,7 +349,7 @@ int cohort_share_upper(struct cohort_fork *cf, unsigned long addr)
 	/* BabelFish's hardware shares translations of last-level tables. */
 	if (!upper && cohort_bf_get())
 		return 0;
-	/* Not all regions for each of its tables (invariant 13). */
+	/* Do not walk all regions again for each of its tables (invariant 13). */
 	if (cf->refused_upper == (base | 1))
 		return 0;
 	/* Most gigabytes lie in the region of the one before. */
@@ -530,7 +530,7 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 	while (start < end && (us = find_upper(mm, start, end))) {
 		lock_regions(mm, us->addr);
 		__cohort_leave_upper(us, true);
-		/* Its record stays: do not pass it again for the next. */
+		/* Skip its record, which stays, when looking for the next. */
 		start = us->addr + PUD_SIZE;
 		cond_resched();
 	}
@@ -628,8 +628,8 @@ unlock:
 }
 
 /*
- * True if the caller's cgroup has room for an account: mm_alloc() takes no word for it
- * that nobody is to be killed.
+ * True if the caller's cgroup has room for an account. mm_alloc() cannot be told to fail
+ * instead of calling the OOM killer.
  */
 static bool room_for_account(void)
 {
