@@ -89,6 +89,20 @@ static inline void cohort_keep_apart(struct mm_struct *mm)
 }
 
 /*
+ * Before clear_refs changes entries of @mm, whose mmap_lock is held for writing: those of
+ * a shared table are not its own. If @soft, bits of pages to which it stores count from
+ * now on. Returns -ENOMEM if that cannot be told apart from what others do.
+ */
+static inline int cohort_clear_refs(struct mm_struct *mm, bool soft)
+{
+	if (cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE))
+		return soft ? -ENOMEM : 0;
+	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY) && soft)
+		cohort_keep_apart(mm);
+	return 0;
+}
+
+/*
  * True if change_protection() skips a table: NUMA hints are optional. All its other
  * callers have unshared the table before (invariant 1).
  */
@@ -173,6 +187,7 @@ static inline int cohort_leave_timens(struct mm_struct *mm)
 #define cohort_unshare_range(...)	0
 #define cohort_keeps_rights(...)	false
 #define cohort_keep_apart(...)		do { } while (0)
+#define cohort_clear_refs(...)		0
 #define cohort_unshare_edges(...)	0
 #define cohort_unshare_partial(...)	0
 #define cohort_madvise(...)		0
