@@ -455,17 +455,19 @@ static __always_inline bool maybe_shared(struct mm_struct *mm,
 	return arch_pmd_cohort(pmdp_get_lockless(pmd_offset(&pud, addr)));
 }
 
-/* True unless a look at one entry, or at those of both ends, shows that a call has no work. */
-static __always_inline bool ends_shared(struct mm_struct *mm,
-					unsigned long start, unsigned long end)
+/*
+ * True if a look at one entry shows that a call has no work. What is not in one table is
+ * left to the callers.
+ */
+static __always_inline bool not_shared(struct mm_struct *mm,
+				       unsigned long start, unsigned long end)
 {
+	if (unlikely((start ^ (end - 1)) & PMD_MASK))
+		return false;
 	if (unlikely(READ_ONCE(mm->cohort.nr_upper)) &&
 	    cohort_uppers_near(mm->cohort.uses, start, end))
-		return true;
-	if (maybe_shared(mm, start))
-		return true;
-	return unlikely((start ^ (end - 1)) & PMD_MASK) &&
-	       maybe_shared(mm, end - 1);
+		return false;
+	return !maybe_shared(mm, start);
 }
 
 static noinline int unshare_range(struct mm_struct *mm, unsigned long start,
@@ -479,9 +481,7 @@ static noinline int unshare_range(struct mm_struct *mm, unsigned long start,
 int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
 {
-	/* A longer range has tables between its ends. */
-	if (end - start <= PMD_SIZE && start < end &&
-	    !ends_shared(mm, start, end))
+	if (not_shared(mm, start, end))
 		return 0;
 	return unshare_range(mm, start, end, cause);
 }
@@ -492,6 +492,8 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 	unsigned long base = start & PMD_MASK, top;
 	int err;
 
+	/* Tables between the ends are left as a whole. */
+	cohort_count_range(mm, start, end);
 	if (mm_cohort_upper(mm))
 		__cohort_leave_range(mm, start, end);
 	/* The table of the first page, then that of the last if another. */
@@ -512,13 +514,8 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 int cohort_do_unshare_edges(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, enum cohort_cause cause)
 {
-	if (!ends_shared(mm, start, end)) {
-		/* Tables between the ends are left as a whole. */
-		if (end - start > PMD_SIZE)
-			cohort_count_range(mm, start, end);
+	if (not_shared(mm, start, end))
 		return 0;
-	}
-	cohort_count_range(mm, start, end);
 	return unshare_edges(mm, start, end, cause);
 }
 
