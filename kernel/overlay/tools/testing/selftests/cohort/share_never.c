@@ -113,11 +113,6 @@ static void test_uffd(long arg)
 	spots_intact((long)&area, 0);
 }
 
-static long read_at(long addr, long unused)
-{
-	return probe_read((char *)addr);
-}
-
 /* A marker of poison is one process's, also when nothing is registered any more. */
 static void test_uffd_poison(long arg)
 {
@@ -146,8 +141,8 @@ static void test_uffd_poison(long arg)
 	become_zygote();
 	spawn(1);
 	sees(probe_read(bad), "a poisoned page can be read");
-	sees(!ask(1, read_at, (long)p, 0), "a child cannot read what its parent has");
-	sees(!ask(1, read_at, (long)bad, 0), "a child has its parent's poison");
+	sees(!ask(1, read_page, (long)p, 0), "a child cannot read what its parent has");
+	sees(!ask(1, read_page, (long)bad, 0), "a child has its parent's poison");
 	sees(probe_read(bad), "a poisoned page can be read after a child has");
 }
 

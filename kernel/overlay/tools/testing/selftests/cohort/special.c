@@ -115,11 +115,6 @@ static char *map_special(enum special what, char *at)
 	return p;
 }
 
-static long reads(long addr, long unused)
-{
-	return probe_read((char *)addr);
-}
-
 static long word_at(long addr, long unused)
 {
 	return __atomic_load_n((unsigned int *)addr, __ATOMIC_ACQUIRE);
@@ -205,7 +200,7 @@ static void test_special(long what)
 	spawn(1);
 	spawn(2);
 	if (what != PERF_BUFFER)	/* children do not inherit a perf buffer */
-		sees(!ask(1, reads, (long)special, 0), "the child cannot read it");
+		sees(!ask(1, read_page, (long)special, 0), "the child cannot read it");
 	ask(1, write_ordinary, 700, 0);
 	write_ordinary(800, 0);
 	ask(2, ordinary_intact, 0, 0);
@@ -234,14 +229,15 @@ static void test_special_in_hole(long what)
 	for (int i = 1; i <= 2; i++)
 		spawn(i);
 	ask(1, map_in_hole, what, 0);
-	sees(reads((long)hole, 0) == SIGSEGV, "the parent has what its child mapped");
-	sees(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child mapped");
+	sees(probe_read(hole) == SIGSEGV, "the parent has what its child mapped");
+	sees(ask(2, read_page, (long)hole, 0) == SIGSEGV, "a sibling has what a child mapped");
 	ask(2, ordinary_intact, 0, 0);
 	ask(1, write_ordinary, 700, 0);
 	ask(2, ordinary_intact, 0, 0);
 	ordinary_intact(0, 0);
 	quit(1);
-	sees(ask(2, reads, (long)hole, 0) == SIGSEGV, "a sibling has what a child had mapped");
+	sees(ask(2, read_page, (long)hole, 0) == SIGSEGV,
+	     "a sibling has what a child had mapped");
 	ask(2, ordinary_intact, 0, 0);
 }
 
@@ -292,7 +288,8 @@ static void test_lock_future(long flags)
 	if (sharing_possible())
 		must(shared_tables(pid_of(2)) < shared, "memory that is locked stays shared");
 	must(ask(2, map_more, (long)hole, 0) > 0, "what is mapped later is not locked");
-	sees(ask(3, reads, (long)hole, 0) == SIGSEGV, "a child has what its parent mapped later");
+	sees(ask(3, read_page, (long)hole, 0) == SIGSEGV,
+	     "a child has what its parent mapped later");
 	ask(2, write_ordinary, 900, 0);
 	ask(3, ordinary_intact, 0, 0);
 	must_call(munlockall());

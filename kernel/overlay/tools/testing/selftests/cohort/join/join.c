@@ -100,11 +100,6 @@ long has_page(long addr, long tag)
 	return page_is((char *)addr, tag);
 }
 
-long read_page(long addr, long unused)
-{
-	return probe_read((char *)addr);
-}
-
 void map_and_read(int who)
 {
 	ask(who, map_view, who, 0);

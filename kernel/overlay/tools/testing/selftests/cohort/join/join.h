@@ -47,7 +47,6 @@ void map_and_read(int who);
 /* and a page of it */
 long fill_page(long addr, long tag);
 long has_page(long addr, long tag);
-long read_page(long addr, long unused);
 
 /*
  * Run this test's own executable again, as another user or oneself (0). argv[3] is set to a

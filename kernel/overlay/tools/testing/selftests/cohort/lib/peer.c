@@ -191,6 +191,11 @@ long nothing(long unused, long unused2)
 	return 0;
 }
 
+long read_page(long addr, long unused)
+{
+	return probe_read((char *)addr);
+}
+
 void quit(int who)
 {
 	tell(who, NULL, 0, 0);

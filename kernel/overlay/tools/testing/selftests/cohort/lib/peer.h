@@ -23,6 +23,8 @@ long answer(int who);
 long nothing(long unused, long unused2);
 void quit(int who);			/* orderly exit; waits until it is gone */
 void kill_peer(int who);		/* SIGKILL; waits until it is gone */
+/* run in a peer: read a page; returns 0 or the signal */
+long read_page(long addr, long unused);
 /* run in a peer: exec a program that only sleeps */
 long exec_sleep(long unused, long unused2);
 void wait_exec(int who);
