@@ -177,16 +177,17 @@ static ssize_t counter_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  READ_ONCE(*container_of(attr, struct counter, attr)->value));
 }
 
-#define COUNTER(_name, _value) \
+#define COUNTER(_name, _mode, _value) \
 	static struct counter _name##_counter = { \
-		.attr = __ATTR(_name, 0444, counter_show, NULL), \
+		.attr = __ATTR(_name, _mode, counter_show, NULL), \
 		.value = &(_value), \
 	}
 
-COUNTER(dormant_scans, ksm_dormant_scans);
-COUNTER(dormant_scans_left, ksm_dormant_scans_left);
-COUNTER(profile_bytes, ksm_profile_bytes);
-COUNTER(profile_refused, ksm_profile_refused);
+COUNTER(dormant_scans, 0444, ksm_dormant_scans);
+COUNTER(dormant_scans_left, 0444, ksm_dormant_scans_left);
+/* Root only: what an address adds tells whether others have merged pages near it. */
+COUNTER(profile_bytes, 0400, ksm_profile_bytes);
+COUNTER(profile_refused, 0400, ksm_profile_refused);
 
 static struct attribute *selective_attrs[] = {
 	&scan_policy_attr.attr,

@@ -321,6 +321,21 @@ static void test_nice(long arg)
 	must(write_text(KSM "ksmd_nice", "x") == -EINVAL, "x is taken");
 }
 
+/* What an address adds to the profiles tells what others have merged there. */
+static void test_hidden(long arg)
+{
+	static const char * const files[] = { "profile", "profile_bytes", "profile_refused" };
+	char path[64];
+	struct stat st;
+
+	need_selective();
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), KSM "%s", files[i]);
+		must_call(stat(path, &st));
+		must(!(st.st_mode & 0077), "%s has mode %o", path, st.st_mode & 0777);
+	}
+}
+
 static void test_bad_words(long arg)
 {
 	static const char * const bad[][2] = {
@@ -464,6 +479,8 @@ static const struct test_case cases[] = {
 	{ "Are profiles bounded?", test_bound, .guards = KSM_SELECTIVE },
 	{ "Do zero pages merge in the one scan?", test_zero_pages, .guards = KSM_SELECTIVE },
 	{ "Can ksmd's priority be set?", test_nice, .guards = KSM_SELECTIVE },
+	{ "May only root read what the profiles of all take?", test_hidden,
+	  .guards = KSM_SELECTIVE | PRIVILEGE },
 	{ "Are wrong values refused?", test_bad_words, .guards = KSM_SELECTIVE },
 	{ "Does memory stay right in races, all pages?", test_race, 0, .guards = KSM_SELECTIVE },
 	{ "Does memory stay right in races, by profile?", test_race, 1, .guards = KSM_SELECTIVE },
