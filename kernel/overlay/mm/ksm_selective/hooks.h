@@ -26,6 +26,7 @@ static noinline bool selective_do_sums_later(void);
 static noinline int selective_do_memcmp_pages(struct page *a, struct page *b);
 static void selective_forget_all(void);
 static noinline bool selective_has_work(void);
+static noinline bool selective_do_rest(void);
 static void selective_ksmd_starts(void);
 
 /* Take the item out of the index if it is there. */
@@ -75,6 +76,12 @@ static inline bool selective_should_run(void)
 	return !ksm_selective() || selective_has_work();
 }
 
+/* True if ksmd has scanned since it last slept, so that no poke makes it go on at once. */
+static inline bool selective_should_rest(void)
+{
+	return ksm_selective() && selective_do_rest();
+}
+
 /* Wake ksmd to free the slot of an exited process. */
 static inline void selective_exit(void)
 {
@@ -96,6 +103,7 @@ static inline void selective_exit(void)
 #define selective_memcmp_pages(a, b)	memcmp_pages(a, b)
 #define selective_sums_later(...)	false
 #define selective_should_run(...)	true
+#define selective_should_rest(...)	false
 
 #endif
 #endif

@@ -42,6 +42,9 @@ static struct rb_root selective_index = RB_ROOT;
 /* What the application that is scanned was at the start of the scan. */
 static struct ksm_app scan_app;
 
+/* ksmd has looked for pages since it last slept. */
+static bool scanned;
+
 /* The page that ksmd is working on. */
 static struct page *scan_page;
 /*
@@ -91,6 +94,14 @@ static bool selective_has_work(void)
 {
 	return ksm_selective_work() ||
 	       READ_ONCE(ksm_scan.mm_slot) != &ksm_mm_head;
+}
+
+static bool selective_do_rest(void)
+{
+	bool rest = scanned;
+
+	scanned = false;
+	return rest;
 }
 
 /* True if the process of this item has not been active since it was scanned. */

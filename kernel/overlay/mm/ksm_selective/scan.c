@@ -272,3 +272,4 @@ static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
 		scan_page = *page;
 	return rmap_item;
 }
+	scanned = true;

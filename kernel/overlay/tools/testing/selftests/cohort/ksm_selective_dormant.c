@@ -6,6 +6,7 @@
 #include "ksm_selective/selective.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 /* --- in time -------------------------------------------------------------- */
 
@@ -484,6 +485,35 @@ static void test_oom_vfork(long arg)
 	must(of(2, "ksm_dormant_oom") == 1, "active for its child's value");
 }
 
+static unsigned long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ksmd works for those that wake it no faster than sleep_millisecs allows (invariant 13). */
+static void test_rest(long arg)
+{
+	const unsigned long sleep = 400;
+	unsigned long began, took;
+
+	setup(1, PAGES);
+	start("all");
+	ksm_set("sleep_millisecs", "400");
+	began = now_ms();
+	do {
+		dormant(1, true);
+		usleep(2000);
+		dormant(1, false);
+		took = now_ms() - began;
+	} while (took < 4 * sleep);
+	must(of(1, "ksm_scans") + of(1, "ksm_scans_left") <= took / sleep + 2,
+	     "%ld scans and %ld begun in %lu ms", of(1, "ksm_scans"),
+	     of(1, "ksm_scans_left"), took);
+}
+
 /*
  * Pages that several processes inherited merge with the first page that is alike.
  * A table that they share is scanned through one of them only.
@@ -667,6 +697,8 @@ static const struct test_case cases[] = {
 	  1, .guards = KSM_SELECTIVE },
 	{ "Is the oom_score_adj of a vfork child its own?", test_oom_vfork,
 	  .guards = KSM_SELECTIVE },
+	{ "Does ksmd sleep between scans, however often it is woken?", test_rest,
+	  .guards = KSM_SELECTIVE | INVARIANT(13) },
 	{ "Do pages merge that several processes inherited?", test_forked_pages,
 	  .guards = KSM_SELECTIVE },
 	{ "Do inherited pages merge when one process has written its own?", test_changed_twin,
