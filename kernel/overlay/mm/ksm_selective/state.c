@@ -146,16 +146,23 @@ void ksm_selective_begin_round(void)
 
 /* --- reasons -------------------------------------------------------------- */
 
-/* The caller is in an RCU read-side critical section. */
+/*
+ * The caller is in an RCU read-side critical section, and @task has not exited. The
+ * threads of a group freeze in the order of its list as a rule, so the one behind @task
+ * mostly tells that the group still runs: from the list's beginning, the freezing of all
+ * would take the square of their number (invariant 13).
+ */
 static bool group_frozen(struct task_struct *task)
 {
-	struct task_struct *t;
+	struct task_struct *t = task;
 
 	if (!test_bit(CGRP_FREEZE, &task_dfl_cgroup(task)->flags))
 		return false;
-	for_each_thread(task, t)
+	do {
 		if (!cgroup_task_frozen(t) && !(t->flags & PF_EXITING))
 			return false;
+		t = next_thread(t);
+	} while (t != task);
 	return true;
 }
 
