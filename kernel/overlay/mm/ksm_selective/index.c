@@ -181,9 +181,11 @@ static void drop_unmerged(void)
 		if (mm_slot == &ksm_mm_head)
 			return;
 		for (rmap_item = mm_slot->rmap_list; rmap_item;
-		     rmap_item = rmap_item->rmap_list)
+		     rmap_item = rmap_item->rmap_list) {
+			cond_resched();
 			if (rmap_item->address & (UNSTABLE_FLAG | INDEXED_FLAG))
 				remove_rmap_item_from_tree(rmap_item);
+		}
 		spin_lock(&ksm_mmlist_lock);
 	}
 }

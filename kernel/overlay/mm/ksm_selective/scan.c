@@ -3,6 +3,9 @@
  * Selective merging: the scan of a process. Included by ksmd.c.
  */
 
+/* So many slots are passed under one hold of ksm_mmlist_lock. */
+#define SLOTS_AT_ONCE		64
+
 /*
  * Move the cursor to the next process that waits or whose slot must be freed.
  * Returns false at the end of the round.
@@ -11,6 +14,7 @@ static bool next_slot(void)
 {
 	struct ksm_mm_slot *mm_slot;
 	struct mm_slot *slot;
+	unsigned int passed = 0;
 	bool found = false;
 
 	if (ksm_scan.mm_slot == &ksm_mm_head)
@@ -19,6 +23,15 @@ static bool next_slot(void)
 	spin_lock(&ksm_mmlist_lock);
 	slot = &ksm_scan.mm_slot->slot;
 	while (!found) {
+		/* In pieces (invariant 13): only ksmd frees a slot at the cursor. */
+		if (passed++ == SLOTS_AT_ONCE) {
+			passed = 1;
+			ksm_scan.mm_slot = mm_slot_entry(slot, struct ksm_mm_slot,
+							 slot);
+			spin_unlock(&ksm_mmlist_lock);
+			cond_resched();
+			spin_lock(&ksm_mmlist_lock);
+		}
 		slot = list_next_entry(slot, mm_node);
 		if (slot == &ksm_mm_head.slot)
 			break;
@@ -60,6 +73,7 @@ static void pass_over(unsigned long from, unsigned long to)
 
 	while ((rmap_item = *ksm_scan.rmap_list) &&
 	       (rmap_item->address & PAGE_MASK) < to) {
+		cond_resched();
 		if (rmap_item->address >= from &&
 		    (rmap_item->address & STABLE_FLAG)) {
 			ksm_scan.rmap_list = &rmap_item->rmap_list;
@@ -170,6 +184,7 @@ static void drop_gone(struct mm_struct *mm)
 				  cohort_rss(mm) + cohort_guess(mm))
 		return;
 	while ((rmap_item = *ksm_scan.rmap_list)) {
+		cond_resched();
 		if ((rmap_item->address & STABLE_FLAG) &&
 		    still_merged(mm, rmap_item->address & PAGE_MASK)) {
 			ksm_scan.rmap_list = &rmap_item->rmap_list;
@@ -178,7 +193,6 @@ static void drop_gone(struct mm_struct *mm)
 		*ksm_scan.rmap_list = rmap_item->rmap_list;
 		remove_rmap_item_from_tree(rmap_item);
 		free_rmap_item(rmap_item);
-		cond_resched();
 	}
 }
 
@@ -268,8 +282,8 @@ static struct ksm_rmap_item *selective_next_rmap_item(struct page **page)
 	struct ksm_rmap_item *rmap_item = next_rmap_item(page);
 
 	summed = false;
+	scanned = true;
 	if (rmap_item)
 		scan_page = *page;
 	return rmap_item;
 }
-	scanned = true;
