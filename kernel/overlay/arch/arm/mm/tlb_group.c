@@ -135,13 +135,23 @@ void cohort_tlb_do_fork(struct mm_struct *mm, struct mm_struct *oldmm)
 		cohort_tlb_set_flags(oldmm, 0, TLB_LEADER);
 }
 
+static int visit_table(struct mm_struct *mm, unsigned long addr,
+		       int (*visit)(struct mm_struct *mm, pmd_t *pmd,
+				    unsigned long addr))
+{
+	pmd_t *pmd = pmd_off(mm, addr);
+
+	return pmd_none(READ_ONCE(*pmd)) ? 0 : visit(mm, pmd, addr);
+}
+
 /**
  * cohort_tlb_each_table() - call a function for each table of a process
  * @mm: the process; its mmap_lock is held
  * @visit: gets the process, the entry that points to the table and an address of it
  *
  * Tables that appear meanwhile are not visited, nor those without a region: munmap() frees
- * these with the mmap_lock held for reading.
+ * these with the mmap_lock held for reading. But for the first: as it reaches below
+ * FIRST_USER_ADDRESS, it stays until the process ends.
  *
  * Return: 0, or what @visit returned that was not 0.
  */
@@ -149,22 +159,19 @@ int cohort_tlb_each_table(struct mm_struct *mm,
 			  int (*visit)(struct mm_struct *mm, pmd_t *pmd,
 				       unsigned long addr))
 {
-	unsigned long addr, next = 0;
-	VMA_ITERATOR(vmi, mm, 0);
+	unsigned long addr, next = PMD_SIZE;
+	VMA_ITERATOR(vmi, mm, PMD_SIZE);
 	struct vm_area_struct *vma;
-	int err = 0;
+	int err = visit_table(mm, 0, visit);
 
 	for_each_vma(vmi, vma) {
-		addr = max(vma->vm_start & PMD_MASK, next);
-		for (; addr < vma->vm_end && !err; addr += PMD_SIZE) {
-			pmd_t *pmd = pmd_off(mm, addr);
-
-			if (!pmd_none(READ_ONCE(*pmd)))
-				err = visit(mm, pmd, addr);
-			cond_resched();
-		}
 		if (err)
 			break;
+		addr = max(vma->vm_start & PMD_MASK, next);
+		for (; addr < vma->vm_end && !err; addr += PMD_SIZE) {
+			err = visit_table(mm, addr, visit);
+			cond_resched();
+		}
 		next = addr;
 	}
 	return err;

@@ -388,6 +388,33 @@ static void test_dontfork(long arg)
 	sees_code(2, -1);
 }
 
+/* Nothing else is there: see the Makefile. */
+static long use_first(long unused, long unused2)
+{
+	char *p = mmap((void *)(1ul << 20), page_size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	if (probe_write(p))
+		return -EFAULT;
+	return munmap(p, page_size) ? -errno : 0;
+}
+
+/* munmap() never frees the first table: who leaves has it still, and must not be kept out. */
+static void test_first(long arg)
+{
+	long err;
+
+	start(2);
+	err = ask(1, use_first, 0, 0);
+	must(!err, "a member cannot use the first table: %s", strerror(-err));
+	err = ask(1, differ, UNMAP, 0);
+	must(!err && !member(1), "it is a member still: %s", strerror(-err));
+	err = ask(1, use_first, 0, 0);
+	must(!err, "who has left cannot use the first table: %s", strerror(-err));
+}
+
 static void test_other(long arg)
 {
 	start(2);
@@ -743,6 +770,7 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "Who gets a uprobe in its code leaves", test_uprobe, .guards = INVARIANT(1) },
 	{ "A child without the code does not see it", test_dontfork, .guards = INVARIANT(1) },
+	{ "Who leaves can use its first table again", test_first, .guards = STOCK },
 	{ "Who changes nothing of the code stays", test_other, .guards = POLICY },
 	{ "Who becomes another user leaves", test_user, .guards = PRIVILEGE },
 	{ "A program outside sees its own pages, and stays away", test_outsider,
