@@ -167,7 +167,8 @@ static void move_counts(struct mm_struct *from, struct mm_struct *to,
 /*
  * Make @upper the record and the account of the last-level tables in a PMD table,
  * or give them back to the process of @us, which borrows them in between. One table at
- * a time: each is consistent by itself.
+ * a time: each is consistent by itself, also for who counts meanwhile, and the process
+ * never has less than it maps.
  */
 static void claim_tables(struct cohort_table *upper,
 			 struct cohort_upper_sharer *us, pmd_t *pmd, bool claim)
@@ -192,6 +193,7 @@ static void claim_tables(struct cohort_table *upper,
 			rss = counts[MM_FILEPAGES] + counts[MM_ANONPAGES] +
 			      counts[MM_SHMEMPAGES];
 			swap = counts[MM_SWAPENTS];
+			spin_lock(&upper->upper_lock);
 			if (claim) {
 				cohort_mark_table(pt, upper);
 				arch_pmd_set_cohort_upper(pmd);
@@ -200,13 +202,14 @@ static void claim_tables(struct cohort_table *upper,
 				mm_inc_nr_ptes(upper->owner);
 				cohort_see_more(us, rss, swap, 1);
 			} else {
-				cohort_see_more(us, -rss, -swap, -1);
 				pt->pt_cohort = NULL;
 				arch_pmd_clear_cohort_upper(pmd);
 				move_counts(upper->owner, mm, counts);
 				mm_dec_nr_ptes(upper->owner);
 				mm_inc_nr_ptes(mm);
+				cohort_see_more(us, -rss, -swap, -1);
 			}
+			spin_unlock(&upper->upper_lock);
 			spin_unlock(ptl);
 		}
 		spin_unlock(pml);
