@@ -624,6 +624,8 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm)
 {
 	/* A child of a process that is about to leave: nobody would tell it to. */
+	/* What was copied is of before the parent's lock was taken. */
+	mm->cohort.apart = READ_ONCE(oldmm->cohort.apart);
 	if (!READ_ONCE(oldmm->cohort.leaving))
 		cohort_set_group(mm, cohort_group(oldmm));
 	if (!cf || !cohort_do_fork_shares(oldmm)) {
