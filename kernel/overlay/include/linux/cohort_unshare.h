@@ -93,14 +93,7 @@ static inline void cohort_keep_apart(struct mm_struct *mm)
  * a shared table are not its own. If @soft, bits of pages to which it stores count from
  * now on. Returns -ENOMEM if that cannot be told apart from what others do.
  */
-static inline int cohort_clear_refs(struct mm_struct *mm, bool soft)
-{
-	if (cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE))
-		return soft ? -ENOMEM : 0;
-	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY) && soft)
-		cohort_keep_apart(mm);
-	return 0;
-}
+int cohort_clear_refs(struct mm_struct *mm, bool soft);
 
 /*
  * True if change_protection() skips a table: NUMA hints are optional. All its other

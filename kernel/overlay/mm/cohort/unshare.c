@@ -16,6 +16,7 @@
 #include <linux/rmap.h>
 #include <linux/swap.h>
 #include <linux/swapops.h>
+#include <linux/uaccess.h>
 
 #include <asm/cohort_tlb.h>
 
@@ -484,6 +485,15 @@ int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
 	if (not_shared(mm, start, end))
 		return 0;
 	return unshare_range(mm, start, end, cause);
+}
+
+int cohort_clear_refs(struct mm_struct *mm, bool soft)
+{
+	if (cohort_unshare_range(mm, 0, TASK_SIZE_MAX, COHORT_CHANGE))
+		return soft ? -ENOMEM : 0;
+	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY) && soft)
+		cohort_keep_apart(mm);
+	return 0;
 }
 
 static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
