@@ -184,7 +184,7 @@ static inline struct vm_area_struct *cohort_fork_region(struct vma_iterator *vmi
 
 /*
  * Mark a region of the parent as vma_start_write() would, if there is no reader to wait for:
- * nobody does anything with it who has only its lock. Not for one that a userfaultfd has.
+ * nobody does anything with it who has only its lock.
  */
 static inline bool cohort_fork_locked(struct cohort_fork *cf,
 				      struct vm_area_struct *vma)

@@ -30,6 +30,8 @@ struct cohort_uses;
  * @flags: PR_COHORT_* as set by prctl() and inherited
  * @leaving: a thread that returns to user mode must first leave all tables
  * @apart: its entries, or its parent's, tell what is true of it alone; it shares nothing
+ * @watched: a userfaultfd was registered with one of its regions, or its parent's, so
+ *	     another process may move pages of any with the region's lock alone
  * @batch: what it has allocated for a fork that is under way; NULL otherwise. Changes
  *	   under the mmap_lock held for writing
  * @name: the group that prctl() has chosen for later programs; empty if none
@@ -50,6 +52,7 @@ struct cohort_mm {
 	u8 flags;
 	bool leaving;
 	bool apart;
+	bool watched;
 	struct cohort_batch *batch;
 #ifdef CONFIG_COHORT_GROUPS
 	char name[COHORT_NAME];

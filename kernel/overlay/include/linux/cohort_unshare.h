@@ -95,6 +95,14 @@ static inline void cohort_keep_apart(struct mm_struct *mm)
  */
 int cohort_clear_refs(struct mm_struct *mm, bool soft);
 
+/* Before a userfaultfd is registered with a range. Returns as cohort_unshare_tables(). */
+static inline int cohort_uffd_register(struct mm_struct *mm,
+				       unsigned long start, unsigned long end)
+{
+	WRITE_ONCE(mm->cohort.watched, true);
+	return cohort_unshare_range(mm, start, end, COHORT_CHANGE);
+}
+
 /*
  * True if change_protection() skips a table: NUMA hints are optional. All its other
  * callers have unshared the table before (invariant 1).
@@ -181,6 +189,7 @@ static inline int cohort_leave_timens(struct mm_struct *mm)
 #define cohort_keeps_rights(...)	false
 #define cohort_keep_apart(...)		do { } while (0)
 #define cohort_clear_refs(...)		0
+#define cohort_uffd_register(...)	0
 #define cohort_unshare_edges(...)	0
 #define cohort_unshare_partial(...)	0
 #define cohort_madvise(...)		0

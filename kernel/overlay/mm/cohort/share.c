@@ -606,12 +606,13 @@ static void lock_ahead(struct mm_struct *mm, unsigned long start,
 /*
  * True if nobody works on a region of a process that forks with the region's lock alone, or
  * can until the fork ends. A thread of the process would count as a user. Others take the
- * mmap_lock, but for the owner of a userfaultfd elsewhere, who only looks at a region that
- * is not registered with it, and BPF's iterator, which reads what fork does not change.
+ * mmap_lock, but for the owner of a userfaultfd elsewhere, who may move pages out of any
+ * region, and BPF's iterator, which reads what fork does not change.
  */
 static bool fork_is_alone(struct mm_struct *mm)
 {
-	return current->mm == mm && atomic_read_acquire(&mm->mm_users) == 1;
+	return current->mm == mm && !mm->cohort.watched &&
+	       atomic_read_acquire(&mm->mm_users) == 1;
 }
 
 /**
@@ -623,9 +624,10 @@ static bool fork_is_alone(struct mm_struct *mm)
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm)
 {
-	/* A child of a process that is about to leave: nobody would tell it to. */
 	/* What was copied is of before the parent's lock was taken. */
 	mm->cohort.apart = READ_ONCE(oldmm->cohort.apart);
+	mm->cohort.watched = READ_ONCE(oldmm->cohort.watched);
+	/* A child of a process that is about to leave: nobody would tell it to. */
 	if (!READ_ONCE(oldmm->cohort.leaving))
 		cohort_set_group(mm, cohort_group(oldmm));
 	if (!cf || !cohort_do_fork_shares(oldmm)) {
