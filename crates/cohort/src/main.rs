@@ -2,6 +2,11 @@
 //! `cohort`: start programs in a cohort, see what sharing would save, and the lab that builds the
 //! kernel and measures it.
 
+// eprintln! panics where the standard error cannot be written.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+// The lab's messages are for somebody who waits for it.
+#[allow(clippy::print_stderr)]
 mod lab;
 mod manual;
 mod model;
@@ -15,6 +20,7 @@ mod variation;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
+use output::note;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -91,7 +97,7 @@ fn main() -> ExitCode {
             } else {
                 ""
             };
-            eprintln!("cohort: {error:#}{cure}");
+            note!("cohort: {error:#}{cure}");
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The standard output, of which a reader such as `head` may have had enough.
+//! The standard output, of which a reader such as `head` may have had enough, and the standard error.
 
 use anyhow::{Context, Result};
 use std::io::{ErrorKind, Write};
@@ -30,3 +30,12 @@ macro_rules! say {
     };
 }
 pub(crate) use say;
+
+/// `eprintln!` that does not panic: a message that cannot be written stops nothing.
+macro_rules! note {
+    ($($word:tt)+) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), $($word)+);
+    }};
+}
+pub(crate) use note;

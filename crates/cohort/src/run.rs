@@ -2,6 +2,7 @@
 //! `cohort run`: mark this process as a zygote, as a member of a group, as one whose pages may be
 //! merged, or as one whose memory is to have pages of a size, then become the program.
 
+use crate::output::note;
 use std::ffi::{CString, OsString};
 use std::fmt;
 use std::io;
@@ -209,11 +210,11 @@ pub fn main(args: &Args) -> ExitCode {
     let asked = args.zygote || args.keep_exec || args.keep_ids;
     if let Some(group) = &args.group {
         if let Err(error) = set_group(group) {
-            eprintln!("cohort: {}", no_groups(&error));
+            note!("cohort: {}", no_groups(&error));
             return ExitCode::from(EXIT_NO_COHORT);
         }
         if let Some(hint) = groups_off(Path::new("/")) {
-            eprintln!("cohort: {hint}");
+            note!("cohort: {hint}");
         }
     }
     if asked || (!args.merge && args.group.is_none() && orders.is_empty()) {
@@ -223,11 +224,11 @@ pub fn main(args: &Args) -> ExitCode {
             role |= PR_COHORT_KEEP_IDS;
         }
         if let Err(error) = set_role(role) {
-            eprintln!("cohort: {}", no_cohort(&error));
+            note!("cohort: {}", no_cohort(&error));
             return ExitCode::from(EXIT_NO_COHORT);
         }
         if mode(Path::new("/")).as_deref() == Some("never") {
-            eprintln!(
+            note!(
                 "cohort: sharing is switched off on this machine, so the program runs unshared; \
                  `echo optin > /sys/kernel/mm/cohort/enabled` as root switches it on"
             );
@@ -235,22 +236,22 @@ pub fn main(args: &Args) -> ExitCode {
     }
     if args.merge {
         if let Err(error) = set_merge() {
-            eprintln!("cohort: {}", no_merging(&error));
+            note!("cohort: {}", no_merging(&error));
             return ExitCode::from(EXIT_NO_COHORT);
         }
         if let Some(hint) = ksmd_idle(Path::new("/")) {
-            eprintln!("cohort: {hint}");
+            note!("cohort: {hint}");
         }
     }
     for (kinds, pages) in orders {
         if let Err(text) = set_order(kinds, pages) {
-            eprintln!("cohort: {text}");
+            note!("cohort: {text}");
             return ExitCode::from(EXIT_NO_COHORT);
         }
     }
     let program = &args.command[0];
     let error = Command::new(program).args(&args.command[1..]).exec();
-    eprintln!(
+    note!(
         "cohort: cannot start {}: {}",
         Path::new(program).display(),
         plain(&error)

@@ -636,6 +636,31 @@ fn an_output_that_is_full_is_named() {
 }
 
 #[test]
+fn a_message_that_cannot_be_written_stops_nothing() {
+    let proc = made_up(false);
+    let proc = proc.path().to_str().unwrap();
+    for (args, statuses) in [
+        (&["scan", "--proc", proc, "-p", "60"][..], &[77][..]),
+        (&["scan", "-p", "999999999"], &[1]),
+        (&["top", "--root", "/nowhere"], &[1]),
+        // Without Cohort in the kernel, or with it.
+        (&["run", "--", "true"], &[69, 0]),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let status = Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(full.unwrap())
+            .status()
+            .unwrap();
+        assert!(
+            statuses.contains(&status.code().unwrap()),
+            "{args:?}: {status}"
+        );
+    }
+}
+
+#[test]
 fn the_verdict_is_in_the_json_with_a_measured_fork() {
     let process = Process::shell("exec 3<&0; (echo ready; read -r line <&3)& wait");
     let (report, _) = json(&["scan", "--json", "--tree", &process.pid()]);

@@ -25,7 +25,7 @@ pub mod watch;
 
 pub use args::Args;
 
-use crate::output::print;
+use crate::output::{note, print};
 use crate::show::columns;
 use anyhow::{Context, Result, bail};
 use args::Command;
@@ -98,12 +98,12 @@ fn save(snapshot: &Snapshot, file: &Path) -> Result<()> {
         }
         let written = capture::write_to(snapshot, std::io::BufWriter::new(output.lock()));
         written.context("cannot write the capture to the standard output")?;
-        eprintln!("{processes} of {}", snapshot.host);
+        note!("{processes} of {}", snapshot.host);
         return Ok(());
     }
     capture::save(snapshot, file)?;
     let size = std::fs::metadata(file).map_or(0, |facts| facts.len());
-    eprintln!(
+    note!(
         "{processes} of {} in {}; show them with `cohort scan --from {}`",
         snapshot.host,
         cell::size(size),
@@ -163,7 +163,7 @@ fn once(args: &Args, fork: Option<ForkTime>) -> Result<Report> {
     }
     let hidden = snapshot.frames == Frames::Hidden;
     if args.looking.content && hidden {
-        eprintln!(
+        note!(
             "cohort: contents were not looked at, as copies cannot be told from pages that are \
              shared already; run it as root"
         );
@@ -254,9 +254,10 @@ fn verdict_of(report: &Report) -> ExitCode {
         Some(missing)
             if report.verdict.nothing() && report.content.is_none() && report.joins.is_none() =>
         {
-            eprintln!(
+            note!(
                 "cohort: nothing could be compared: {}; run {}",
-                missing.why, missing.instead
+                missing.why,
+                missing.instead
             );
             ExitCode::from(EXIT_HIDDEN)
         }
@@ -269,15 +270,15 @@ fn verdict_of(report: &Report) -> ExitCode {
 fn rights(frames: Frames, sampling: Option<&Sampling>) -> bool {
     let unsampled = sampling.and_then(|sampling| sampling.clock.as_ref().err());
     if let Some(why) = unsampled {
-        eprintln!("cohort: {why}");
+        note!("cohort: {why}");
     }
     match frames {
         Frames::Visible => return unsampled.is_some(),
-        Frames::NumbersOnly => eprintln!(
+        Frames::NumbersOnly => note!(
             "cohort: /proc/kpageflags and kpagecount may not be read, so zero and merged pages \
              and proportional sizes are not known; run it as root"
         ),
-        Frames::Hidden => eprintln!(
+        Frames::Hidden => note!(
             "cohort: page frames are hidden, so anonymous pages of different processes cannot be \
              compared; run it as root on the host, or give the program CAP_SYS_ADMIN and \
              CAP_SYS_PTRACE"

@@ -2,6 +2,7 @@
 //! Takes a snapshot of the processes that are selected.
 
 use super::args::{Reading, Select};
+use crate::output::note;
 use anyhow::{Context, Result, bail};
 use cohort_snapshot::Paths;
 use cohort_snapshot::model::Snapshot;
@@ -143,7 +144,7 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
         bail!("--mapping {mapping} matches no region of what was selected");
     }
     for skip in selected {
-        eprintln!("cohort: process {} {}", skip.pid, reason(&skip.reason));
+        note!("cohort: process {} {}", skip.pid, reason(&skip.reason));
     }
     if !select.all() {
         // A process without a name yet is selected only by its number.

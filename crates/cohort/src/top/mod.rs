@@ -6,7 +6,7 @@
 mod frame;
 mod text;
 
-use crate::output::offer;
+use crate::output::{note, offer};
 use crate::run::{EXIT_NO_COHORT, setting};
 use crate::scan::watch::drawn_over;
 use crate::show::{columns, height};
@@ -111,7 +111,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         };
         let reading = Reading::new(&paths)?;
         if modes.fork.is_none() && reading.events.is_empty() {
-            eprintln!(
+            note!(
                 "cohort: this kernel has no Cohort, so no processes share page tables; `cohort \
                  scan` predicts what sharing would save here. `cohort lab deb` builds packages of \
                  Cohort's kernel for this machine, `cohort lab shell` boots it in a guest"
