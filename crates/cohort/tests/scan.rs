@@ -164,6 +164,24 @@ fn watching_scans_as_often_as_asked() {
     }
 }
 
+#[test]
+fn watching_ends_when_its_reader_is_gone() {
+    let process = sleeper();
+    let mut scan = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["scan", "--json", "--watch", "0.1", "--pid", &process.pid()])
+            .stdout(Stdio::piped()),
+    );
+    let mut line = String::new();
+    let output = scan.0.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while scan.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < patience, "it goes on without a reader");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// 170 KB of text in a shell's memory, the same and at the same places of pages in every process.
 fn holder() -> Process {
     let process = Process::shell("text=$(seq 1 30000); echo ready; read -r line");

@@ -4,13 +4,13 @@
 use super::args::{Args, Output};
 use super::render::{Before, render};
 use super::{once, verdict_of};
-use crate::output::print;
+use crate::output::offer;
 use anyhow::Result;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Scans every so many seconds until it has been done as often as asked.
+/// Scans every so many seconds until it has been done as often as asked, or nobody reads on.
 pub fn watch(args: &Args, every: f64) -> Result<ExitCode> {
     let show = &args.show;
     let table = !show.json && show.output == Output::Table;
@@ -22,13 +22,13 @@ pub fn watch(args: &Args, every: f64) -> Result<ExitCode> {
         let report = once(args, fork)?;
         fork = report.verdict.fork.or(fork);
         let text = render(&report, show, Some(&before))?;
-        print(match (screen, table && round > 1) {
+        let again = offer(match (screen, table && round > 1) {
             (true, _) => drawn_over(&text, round),
             (false, true) => format!("\n{text}"),
             (false, false) => text,
         })?;
         before = Before::new(&report);
-        if args.looking.count.is_some_and(|count| round >= count) {
+        if !again || args.looking.count.is_some_and(|count| round >= count) {
             return Ok(verdict_of(&report));
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
