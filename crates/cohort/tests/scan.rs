@@ -351,6 +351,58 @@ fn a_capture_takes_the_place_of_plain_files_only() {
 }
 
 #[test]
+fn a_capture_leaves_all_other_files_alone() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (dir, proc) = (tempfile::tempdir().unwrap(), made_up(false));
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let capture = |file: &str| {
+        let proc = proc.path().to_str().unwrap();
+        cohort(&["scan", "capture", &at(file), "--proc", proc])
+    };
+    let names = || {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    std::fs::write(at("other"), "mine").unwrap();
+    symlink(at("other"), at("file.part")).unwrap();
+    assert!(capture("file").status.success());
+    assert_eq!(std::fs::read(at("other")).unwrap(), b"mine");
+    let facts = std::fs::symlink_metadata(at("file")).unwrap();
+    assert!(facts.is_file());
+    assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+    // Through a link, to the file that it leads to.
+    std::fs::write(at("target"), "old").unwrap();
+    symlink("target", at("link")).unwrap();
+    assert!(capture("link").status.success());
+    assert!(std::fs::symlink_metadata(at("link")).unwrap().is_symlink());
+    assert!(
+        std::fs::read(at("target"))
+            .unwrap()
+            .starts_with(b"COHORT-SCAN")
+    );
+    let before = names();
+    symlink("nowhere", at("lost")).unwrap();
+    assert_eq!(capture("lost").status.code(), Some(1));
+    std::fs::remove_file(at("lost")).unwrap();
+    // Where files may have no bytes.
+    let ran = Command::new("sh")
+        .args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""])
+        .args([
+            env!("CARGO_BIN_EXE_cohort"),
+            "scan",
+            "capture",
+            &at("large"),
+            "--proc",
+        ])
+        .arg(proc.path())
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert_eq!(names(), before);
+}
+
+#[test]
 fn every_form_is_what_it_says() {
     let process = sleeper();
     let pid = process.pid();

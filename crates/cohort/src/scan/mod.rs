@@ -101,6 +101,9 @@ fn save(snapshot: &Snapshot, file: &Path) -> Result<()> {
         note!("{processes} of {}", snapshot.host);
         return Ok(());
     }
+    // A write beyond the limit of a file's size then fails, and leaves no half of a capture behind.
+    // SAFETY: no memory is involved, and this process becomes no other program.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     capture::save(snapshot, file)?;
     let size = std::fs::metadata(file).map_or(0, |facts| facts.len());
     note!(

@@ -94,7 +94,8 @@ pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
     packed.finish()?.flush()
 }
 
-/// Writes `snapshot` to `path`, which appears whole or not at all.
+/// Writes `snapshot` to `path`, which appears whole or not at all, and which only this user may
+/// read. The file that a link leads to is replaced, and not the link.
 pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
     let fail = |source| Error::Io {
         what: "write",
@@ -108,20 +109,24 @@ pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
             "it is there, and is not a plain file",
         )));
     }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = Path::new(&part);
-    let written = write(snapshot, part).and_then(|()| std::fs::rename(part, path));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(part);
-        fail(error)
-    })
+    replace(snapshot, path).map_err(fail)
 }
 
-fn write(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
-    let file = File::create(path)?;
-    write_to(snapshot, io::BufWriter::new(&file))?;
-    file.sync_all()
+fn replace(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
+    let target = match path.is_symlink() {
+        true => path.canonicalize()?,
+        false => path.to_path_buf(),
+    };
+    let dir = match target.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    // Of a name that nobody can have taken beforehand.
+    let part = tempfile::NamedTempFile::new_in(dir)?;
+    write_to(snapshot, io::BufWriter::new(part.as_file()))?;
+    part.as_file().sync_all()?;
+    part.persist(target)?;
+    Ok(())
 }
 
 fn body(snapshot: &Snapshot) -> Body {
