@@ -576,6 +576,18 @@ fn nothing_to_gain_is_said_only_where_all_was_compared() {
 }
 
 #[test]
+fn no_path_that_a_process_maps_keeps_it_from_being_read() {
+    let proc = made_up(false);
+    let maps = proc.path().join("60/maps");
+    let text = std::fs::read_to_string(&maps).unwrap();
+    std::fs::write(&maps, text.replace("/bin/y", "/SYSV0000000é")).unwrap();
+    let output = cohort(&["scan", "--json", "--proc", proc.path().to_str().unwrap()]);
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["consistency"]["read"], 4);
+}
+
+#[test]
 fn a_root_without_ptrace_compares_or_says_why_not() {
     // SAFETY: no memory is involved.
     if unsafe { libc::geteuid() } != 0 {

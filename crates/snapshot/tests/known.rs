@@ -359,8 +359,8 @@ fn huge_pages_are_one_entry_each() {
     let maps = process::smaps(&Paths::default(), one.0).unwrap();
     let huge: u64 = maps
         .iter()
-        .filter(|map| map.address.0 == BASE + 8 * table())
-        .filter_map(|map| map.extension.map.get("AnonHugePages"))
+        .filter(|map| map.address.start == BASE + 8 * table())
+        .filter_map(|map| map.values.get("AnonHugePages"))
         .sum();
     if advised != 0 || huge != size as u64 {
         eprintln!("not run: the kernel gave no huge pages here");

@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod frames;
 pub mod idle;
+pub mod mapping;
 pub mod maps;
 pub(crate) mod memory;
 pub mod pace;

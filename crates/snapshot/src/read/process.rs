@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Who a process is: what `/proc/PID/{stat,status,cgroup,cmdline,exe}` say.
 
+use super::mapping::{Mapping, mappings};
 use super::paths::Paths;
 use crate::model::process::{Identity, Reason};
-use procfs::process::{MemoryMap, MemoryMaps, Stat, Status};
+use procfs::process::{Stat, Status};
 use procfs::{FromBufRead, FromRead, ProcError, ProcResult, ProcessCGroups};
 use std::fs::File;
 use std::io::{self, Read};
@@ -147,21 +148,12 @@ pub fn maps(paths: &Paths, pid: i32) -> Result<Vec<u8>, Reason> {
 }
 
 /// Parses `/proc/PID/smaps`.
-pub fn smaps(paths: &Paths, pid: i32) -> Result<Vec<MemoryMap>, Reason> {
-    memory_maps(&read(paths, pid, "smaps")?)
+pub fn smaps(paths: &Paths, pid: i32) -> Result<Vec<Mapping>, Reason> {
+    mappings(&read(paths, pid, "smaps")?)
 }
 
-/// Parses the lines of `/proc/PID/maps`, or with values those of smaps.
-pub fn memory_maps(bytes: &[u8]) -> Result<Vec<MemoryMap>, Reason> {
-    // A file's name may be any bytes.
-    let text = String::from_utf8_lossy(bytes);
-    let maps = parse("maps", || MemoryMaps::from_buf_read(text.as_bytes()))?;
-    Ok(maps.into_iter().collect())
-}
-
-/// Runs a parser. Those of `procfs` trust the kernel's format, and parts of these files are in the
-/// hands of whoever is read: a path that looks like `/SYSV` and is not makes the parser panic,
-/// which must cost no more than that process.
+/// Runs a parser. Those of `procfs` trust the kernel's format and may panic where a file is
+/// otherwise, which must cost no more than that process.
 fn parse<T>(file: &str, parser: impl FnOnce() -> ProcResult<T>) -> Result<T, Reason> {
     match std::panic::catch_unwind(AssertUnwindSafe(parser)) {
         Ok(parsed) => Ok(parsed?),
@@ -173,11 +165,11 @@ fn parse<T>(file: &str, parser: impl FnOnce() -> ProcResult<T>) -> Result<T, Rea
 
 /// A value of `/proc/PID/smaps_rollup` in bytes, such as `Pss`.
 pub fn rollup(paths: &Paths, pid: i32) -> Result<std::collections::HashMap<String, u64>, Reason> {
-    let maps = memory_maps(&read(paths, pid, "smaps_rollup")?)?;
+    let maps = mappings(&read(paths, pid, "smaps_rollup")?)?;
     Ok(maps
         .into_iter()
         .next()
-        .map(|map| map.extension.map)
+        .map(|map| map.values)
         .unwrap_or_default())
 }
 

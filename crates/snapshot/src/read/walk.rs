@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads the page tables of one process into a store.
 
+use super::mapping::Mapping;
 use super::maps;
 use super::pace::Pace;
 use super::pagemap::{CHUNK, PAGE_IS_HUGE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PageRegion, Pagemap};
@@ -12,7 +13,6 @@ use crate::model::store::{Store, hash};
 use crate::model::word::{SHARED, WRITE, Word, raw};
 use crate::model::{CodeRun, Fill, NEVER_SHARED, Placed, Process};
 use hashbrown::HashMap;
-use procfs::process::MemoryMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Regions of more pages than this are asked first where they hold any, for they may be mostly
@@ -99,7 +99,7 @@ struct Walk<'a> {
     fill: HashMap<Kind, Fill>,
     code: Vec<CodeRun>,
     /// Read when the kernel has no PAGEMAP_SCAN, once and only if needed.
-    smaps: Option<Vec<MemoryMap>>,
+    smaps: Option<Vec<Mapping>>,
     by_sum: bool,
 }
 
@@ -327,9 +327,9 @@ impl<'a> Walk<'a> {
         let page = self.walker.page;
         let maps = self.smaps.as_ref().map_or(&[][..], |smaps| smaps);
         let bytes: u64 = maps
-            .binary_search_by_key(&(start * page), |map| map.address.0)
+            .binary_search_by_key(&(start * page), |map| map.address.start)
             .map_or(0, |place| {
-                let values = &maps[place].extension.map;
+                let values = &maps[place].values;
                 keys.iter().filter_map(|key| values.get(*key)).sum()
             });
         Ok(bytes / page)
