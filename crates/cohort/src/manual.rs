@@ -68,8 +68,8 @@ fn of(command: &str) -> Option<Extra> {
                 ("2", "The command line is wrong."),
                 (
                     "77",
-                    "Something could not be seen, such as page frames; the message names the rights \
-                     that are missing.",
+                    "Something could not be seen, such as page frames, or a process was not read \
+                     that was asked for by its number; the message says what is missing.",
                 ),
             ];
             &[
@@ -92,7 +92,8 @@ fn of(command: &str) -> Option<Extra> {
                 ("2", "The command line is wrong."),
                 (
                     "77",
-                    "Page frames could not be seen; the capture is without them.",
+                    "Page frames could not be seen, or a process was not read that was asked for \
+                     by its number; the capture is without them.",
                 ),
             ];
             &[(

@@ -165,6 +165,25 @@ fn watching_scans_as_often_as_asked() {
 }
 
 #[test]
+fn watching_goes_on_when_its_processes_end() {
+    let proc = made_up(false);
+    let mut scan = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(["scan", "--watch", "0.2", "-p", "60", "--proc"])
+            .arg(proc.path())
+            .stdout(Stdio::piped()),
+    );
+    let mut lines = BufReader::new(scan.0.stdout.take().unwrap()).lines();
+    let mut until = |words: &str| lines.any(|line| line.unwrap().contains(words));
+    assert!(until("Verdict: "));
+    let (there, gone) = (proc.path().join("60"), proc.path().join("gone"));
+    std::fs::rename(&there, &gone).unwrap();
+    assert!(until("Now no process was read"));
+    std::fs::rename(&gone, &there).unwrap();
+    assert!(until("Verdict: "));
+}
+
+#[test]
 fn watching_ends_when_its_reader_is_gone() {
     let process = sleeper();
     let mut scan = Process::start(
@@ -320,9 +339,9 @@ fn a_process_that_is_not_there_is_named() {
     let process = sleeper();
     let pids = format!("999999999,{}", process.pid());
     for option in ["--pid", "--tree"] {
-        // Of those that are there, all is told.
+        // Of those that are there, all is told; of the other, that it was not read.
         let output = cohort(&["scan", "--json", option, &pids]);
-        ran(&output);
+        assert_eq!(output.status.code(), Some(77));
         assert!(String::from_utf8_lossy(&output.stderr).contains("999999999"));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["consistency"]["read"], 1);
@@ -332,6 +351,57 @@ fn a_process_that_is_not_there_is_named() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(words.contains("process 999999999 is not there"), "{words}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("capture");
+    let file = file.to_str().unwrap();
+    let proc = made_up(false);
+    let proc = proc.path().to_str().unwrap();
+    for args in [
+        &["scan", "capture", file, "--proc", proc][..],
+        &["scan", "--from", file],
+    ] {
+        assert_eq!(cohort(args).status.code(), Some(0));
+        let output = cohort(&[args, &["-p", "50,60,70"]].concat());
+        assert_eq!(output.status.code(), Some(77), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("process 70 is not there"));
+        // All again, for the next.
+        cohort(&["scan", "capture", file, "--proc", proc]);
+    }
+}
+
+#[test]
+fn a_process_without_memory_is_told_apart() {
+    let process = sleeper();
+    let mut zombie = Process::start(&mut Command::new("true"));
+    let stat = format!("/proc/{}/stat", zombie.pid());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    let pids = format!("{},{}", process.pid(), zombie.pid());
+    let output = cohort(&["scan", "--json", "-p", &pids]);
+    assert_eq!(output.status.code(), Some(77));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("(a zombie)"), "{words}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["consistency"]["ended"], 1);
+    assert_eq!(report["consistency"]["vanished"], 0);
+    zombie.0.wait().unwrap();
+    // The number that the scan has itself.
+    let scan = "exec \"$0\" scan -p $$";
+    let output = Command::new("sh")
+        .args(["-c", scan, env!("CARGO_BIN_EXE_cohort")])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("is this scan itself"), "{words}");
+}
+
+#[test]
+fn an_empty_proc_names_hidepid() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = cohort(&["scan", "--proc", dir.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hidepid"));
 }
 
 #[test]

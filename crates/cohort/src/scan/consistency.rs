@@ -14,6 +14,8 @@ pub struct Consistency {
     /// Of those, processes whose regions changed meanwhile.
     pub changed: usize,
     pub vanished: usize,
+    /// Zombies.
+    pub ended: usize,
     pub refused: usize,
     pub unreadable: usize,
     /// Processes left out as they share all memory with another.
@@ -44,6 +46,7 @@ impl Consistency {
                 .filter(|process| process.changed)
                 .count(),
             vanished: skipped(|reason| *reason == Reason::Vanished),
+            ended: skipped(|reason| *reason == Reason::Ended),
             refused: skipped(|reason| *reason == Reason::Refused),
             unreadable: skipped(|reason| matches!(reason, Reason::Unreadable(_))),
             same_memory: skipped(|reason| matches!(reason, Reason::SharesMemoryOf(_))),

@@ -113,6 +113,7 @@ fn outcomes(text: &mut Metrics, report: &Report) {
         ("read", consistency.read),
         ("changed", consistency.changed),
         ("vanished", consistency.vanished),
+        ("ended", consistency.ended),
         ("refused", consistency.refused),
         ("unreadable", consistency.unreadable),
         ("same_memory", consistency.same_memory),

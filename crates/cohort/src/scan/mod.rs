@@ -28,7 +28,7 @@ pub use args::Args;
 use crate::output::{note, print};
 use crate::show::columns;
 use anyhow::{Context, Result, bail};
-use args::Command;
+use args::{Command, Select};
 use cohort_snapshot::Paths;
 use cohort_snapshot::count::content::Content;
 use cohort_snapshot::count::group;
@@ -43,7 +43,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use take::{paths, set_up, take};
+use take::{NoneRead, missed, paths, set_up, take};
 
 /// Page frames could not be seen, or processors not be sampled (EX_NOPERM of sysexits.h).
 pub const EXIT_HIDDEN: u8 = 77;
@@ -58,7 +58,8 @@ pub fn main(mut args: Args) -> Result<ExitCode> {
             set_up(&reading)?;
             let snapshot = take(&select, &reading)?;
             save(&snapshot, &file)?;
-            Ok(match rights(snapshot.frames, snapshot.sampling.as_ref()) {
+            let hidden = rights(snapshot.frames, snapshot.sampling.as_ref());
+            Ok(match hidden || missed(&select, &snapshot.skipped) {
                 true => ExitCode::from(EXIT_HIDDEN),
                 false => ExitCode::SUCCESS,
             })
@@ -142,13 +143,13 @@ fn look(args: &Args) -> Result<ExitCode> {
         let mut report = analyse(&snapshot, args)?;
         report.cost = Some(round.end(pages(&snapshot)));
         print(render(&report, show, None)?)?;
-        return Ok(verdict_of(&report));
+        return Ok(verdict_of(&report, &args.select));
     }
     match args.looking.watch {
         None => {
             let report = once(args, None)?;
             print(render(&report, show, None)?)?;
-            Ok(verdict_of(&report))
+            Ok(verdict_of(&report, &args.select))
         }
         Some(every) => watch::watch(args, every),
     }
@@ -198,7 +199,14 @@ fn contents(first: Snapshot, args: &Args, paths: &Paths) -> Result<ContentReport
     drop(first);
     for _ in 1..args.looking.rounds {
         std::thread::sleep(Duration::from_secs_f64(args.looking.gap));
-        let next = Content::read(&take(&args.select, &args.reading)?, paths);
+        let next = match take(&args.select, &args.reading) {
+            Ok(snapshot) => Content::read(&snapshot, paths),
+            Err(error) if error.is::<NoneRead>() => {
+                note!("cohort: contents were not looked at again: {error}");
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         found.stability.push(found.last.stability(&next));
         found.last = next;
     }
@@ -250,7 +258,7 @@ fn pages(snapshot: &Snapshot) -> u64 {
 }
 
 /// The exit status of a scan, whose reason goes to the standard error.
-fn verdict_of(report: &Report) -> ExitCode {
+fn verdict_of(report: &Report, select: &Select) -> ExitCode {
     let hidden = rights(report.frames, report.sampling.as_ref());
     match report.compared.missing() {
         // Contents are compared whatever the groups, and joins whoever the parents are.
@@ -264,7 +272,12 @@ fn verdict_of(report: &Report) -> ExitCode {
             );
             ExitCode::from(EXIT_HIDDEN)
         }
-        _ if hidden || report.compared.program_hidden > 0 => ExitCode::from(EXIT_HIDDEN),
+        _ if hidden
+            || report.compared.program_hidden > 0
+            || missed(select, &report.consistency.skipped) =>
+        {
+            ExitCode::from(EXIT_HIDDEN)
+        }
         _ => ExitCode::SUCCESS,
     }
 }
@@ -288,4 +301,42 @@ fn rights(frames: Frames, sampling: Option<&Sampling>) -> bool {
         ),
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohort_snapshot::fake::{FakeProcess, FakeRegion, write_process};
+
+    #[test]
+    fn contents_of_processes_that_end_meanwhile_are_kept() {
+        #[derive(clap::Parser)]
+        struct Scan {
+            #[command(flatten)]
+            args: Args,
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let region = FakeRegion {
+            start: 1 << 20,
+            end: (1 << 20) + 1,
+            perms: "rw-p".into(),
+            entries: vec![1 << 63],
+            ..FakeRegion::default()
+        };
+        let process = FakeProcess {
+            pid: 60,
+            name: "y".into(),
+            regions: vec![region],
+            ..FakeProcess::default()
+        };
+        write_process(dir.path(), &process).unwrap();
+        let proc = dir.path().to_str().unwrap();
+        let words = "scan --content --rounds 3 --gap 0.01 --proc";
+        let words = words.split(' ').chain([proc]);
+        let args = <Scan as clap::Parser>::parse_from(words).args;
+        let first = take(&args.select, &args.reading).unwrap();
+        std::fs::remove_dir_all(dir.path().join("60")).unwrap();
+        let found = contents(first, &args, &paths(&args.reading)).unwrap();
+        assert!(found.stability.is_empty());
+    }
 }

@@ -135,6 +135,7 @@ fn notes(report: &Report) -> Vec<String> {
     for (count, what) in [
         (consistency.changed, "changed meanwhile"),
         (consistency.vanished, "vanished"),
+        (consistency.ended, "had ended"),
         (consistency.refused, "refused"),
         (consistency.unreadable, "could not be read"),
     ] {

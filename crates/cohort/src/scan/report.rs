@@ -208,6 +208,7 @@ pub mod tests {
                 read: 2,
                 changed: 0,
                 vanished: 0,
+                ended: 0,
                 refused: 0,
                 unreadable: 0,
                 same_memory: 0,

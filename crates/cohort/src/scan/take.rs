@@ -82,8 +82,61 @@ pub fn filter(snapshot: &mut Snapshot, select: &Select) -> Result<()> {
     if snapshot.processes.is_empty() {
         bail!("no process of the capture matches what was selected");
     }
-    snapshot.skipped.clear();
+    snapshot.skipped.retain(|skip| asked(select, skip.pid));
+    let known = identities.iter().map(|identity| identity.pid).collect();
+    name_absent(snapshot, select, &known, |_| Reason::Vanished);
+    say_skipped(snapshot, select);
     Ok(())
+}
+
+/// Whether a process was asked for by its number.
+fn asked(select: &Select, pid: i32) -> bool {
+    select.pid.contains(&pid) || select.tree.contains(&pid)
+}
+
+/// Whether a process that was asked for by its number was not read.
+pub fn missed(select: &Select, skipped: &[Skipped]) -> bool {
+    skipped
+        .iter()
+        .any(|skip| asked(select, skip.pid) && !matches!(skip.reason, Reason::SharesMemoryOf(_)))
+}
+
+/// Names those that were asked for by number and of which nothing is `known`.
+fn name_absent(
+    snapshot: &mut Snapshot,
+    select: &Select,
+    known: &HashSet<i32>,
+    why: impl Fn(i32) -> Reason,
+) {
+    for &pid in select.pid.iter().chain(&select.tree) {
+        if !known.contains(&pid) && snapshot.skipped.iter().all(|skip| skip.pid != pid) {
+            snapshot.skipped.push(Skipped {
+                pid,
+                name: String::new(),
+                reason: why(pid),
+            });
+        }
+    }
+}
+
+/// Says why processes that were asked for by number are not in the snapshot.
+fn say_skipped(snapshot: &Snapshot, select: &Select) {
+    let skipped = snapshot.skipped.iter();
+    for skip in skipped.filter(|skip| asked(select, skip.pid)) {
+        note!("cohort: process {} {}", skip.pid, reason(&skip.reason));
+    }
+}
+
+/// There is no snapshot, as no process was read.
+#[derive(Debug)]
+pub struct NoneRead(String);
+
+impl std::error::Error for NoneRead {}
+
+impl std::fmt::Display for NoneRead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no process was read{}", self.0)
+    }
 }
 
 /// Scans what is selected.
@@ -117,41 +170,23 @@ pub fn take(select: &Select, reading: &Reading) -> Result<Snapshot> {
     progress.bar.finish_and_clear();
     let mut snapshot = snapshot?;
     snapshot.regions_left_out = select.mapping.is_some();
-    for pid in select.pid.iter().chain(&select.tree) {
-        if !known.lock().is_ok_and(|known| known.contains(pid))
-            && snapshot.skipped.iter().all(|skip| skip.pid != *pid)
-        {
-            snapshot.skipped.push(Skipped {
-                pid: *pid,
-                name: String::new(),
-                reason: Reason::Vanished,
-            });
-        }
-    }
-    let asked = |pid: i32| select.pid.contains(&pid) || select.tree.contains(&pid);
-    let selected: Vec<_> = snapshot
-        .skipped
-        .iter()
-        .filter(|skip| asked(skip.pid))
-        .collect();
+    let known = known.into_inner().unwrap_or_default();
+    name_absent(&mut snapshot, select, &known, |pid| {
+        scan::absence(&paths(reading), pid)
+    });
     if snapshot.processes.is_empty() {
-        bail!(
-            "no process was read{}",
-            why_none(select, reading, &snapshot, selected.first())
-        );
+        bail!(NoneRead(why_none(select, reading, &snapshot)));
     }
     if let (Some(mapping), false) = (&select.mapping, matched.into_inner()) {
         bail!("--mapping {mapping} matches no region of what was selected");
     }
-    for skip in selected {
-        note!("cohort: process {} {}", skip.pid, reason(&skip.reason));
-    }
+    say_skipped(&snapshot, select);
     if !select.all() {
         // A process without a name yet is selected only by its number.
         let named = |skip: &Skipped| !skip.name.is_empty();
         snapshot
             .skipped
-            .retain(|skip| named(skip) || asked(skip.pid));
+            .retain(|skip| named(skip) || asked(select, skip.pid));
     }
     Ok(snapshot)
 }
@@ -170,20 +205,22 @@ fn reason(reason: &Reason) -> String {
         }
         Reason::SharesMemoryOf(pid) => format!("shares the memory of {pid}"),
         Reason::Unreadable(why) => format!("could not be read: {why}"),
+        Reason::Ended => "has ended, and its parent has not waited for it yet (a zombie)".into(),
+        Reason::Kernel => "is a kernel thread, which has no memory of its own".into(),
+        Reason::Own => "is this scan itself, which leaves itself out".into(),
     }
 }
 
-/// `first` is a process that was asked for by number and not read.
-fn why_none(
-    select: &Select,
-    reading: &Reading,
-    snapshot: &Snapshot,
-    first: Option<&&Skipped>,
-) -> String {
-    match first {
+fn why_none(select: &Select, reading: &Reading, snapshot: &Snapshot) -> String {
+    let mut skipped = snapshot.skipped.iter();
+    match skipped.find(|skip| asked(select, skip.pid)) {
         Some(skip) => format!(": process {} {}", skip.pid, reason(&skip.reason)),
         None if select.all() => match snapshot.skipped.len() {
-            0 => format!(": there is none in {}", paths(reading).proc().display()),
+            0 => format!(
+                ": there is none in {} that this user sees; run it as root, as that may be \
+                     mounted with hidepid",
+                paths(reading).proc().display()
+            ),
             count => format!(
                 ": all {count} refused or vanished; run it as root, or give the program \
                      CAP_SYS_PTRACE and CAP_SYS_ADMIN"

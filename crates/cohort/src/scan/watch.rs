@@ -3,8 +3,9 @@
 
 use super::args::{Args, Output};
 use super::render::{Before, render};
+use super::take::NoneRead;
 use super::{once, verdict_of};
-use crate::output::offer;
+use crate::output::{note, offer};
 use anyhow::Result;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -19,18 +20,31 @@ pub fn watch(args: &Args, every: f64) -> Result<ExitCode> {
     let mut fork = None;
     for round in 1.. {
         let due = Instant::now() + Duration::from_secs_f64(every);
-        let report = once(args, fork)?;
-        fork = report.verdict.fork.or(fork);
-        let text = render(&report, show, Some(&before))?;
+        let scanned = match once(args, fork) {
+            // They may begin or come back.
+            Err(error) if error.is::<NoneRead>() => Err(error),
+            scanned => Ok(scanned?),
+        };
+        let text = match &scanned {
+            Ok(report) => {
+                fork = report.verdict.fork.or(fork);
+                render(report, show, Some(&before))?
+            }
+            Err(error) if table => format!("Now {error}.\n"),
+            Err(error) => {
+                note!("cohort: now {error}");
+                String::new()
+            }
+        };
         let again = offer(match (screen, table && round > 1) {
             (true, _) => drawn_over(&text, round),
             (false, true) => format!("\n{text}"),
             (false, false) => text,
         })?;
-        before = Before::new(&report);
         if !again || args.looking.count.is_some_and(|count| round >= count) {
-            return Ok(verdict_of(&report));
+            return scanned.map(|report| verdict_of(&report, &args.select));
         }
+        before = scanned.as_ref().map_or(before, Before::new);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
     unreachable!("the rounds end by themselves or not at all")

@@ -41,7 +41,7 @@ impl Reading {
         for pid in pids.with_context(|| format!("cannot read {}", paths.proc().display()))? {
             match member(paths, pid) {
                 Ok(member) => reading.members.extend(member),
-                Err(Reason::Vanished) => {}
+                Err(Reason::Vanished | Reason::Ended) => {}
                 Err(_) => reading.unreadable += 1,
             }
         }

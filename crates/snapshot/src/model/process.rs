@@ -30,7 +30,7 @@ pub struct Identity {
     pub faults: u64,
 }
 
-/// Why a process is not in a snapshot.
+/// Why a process is not in a snapshot. A capture holds the places of these, so new ones come last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -42,6 +42,12 @@ pub enum Reason {
     SharesMemoryOf(i32),
     /// Its files could not be read or understood.
     Unreadable(String),
+    /// It has ended, and its parent has not waited for it yet (a zombie).
+    Ended,
+    /// It is a kernel thread, which has no memory of its own.
+    Kernel,
+    /// It is the process that reads.
+    Own,
 }
 
 /// A process that is not in a snapshot.

@@ -66,10 +66,10 @@ pub fn identity(paths: &Paths, pid: i32) -> Result<Option<Identity>, Reason> {
     if status.tgid != pid {
         return Err(Reason::Vanished);
     }
-    // A zombie (ended, not reaped) has no VmSize.
+    // A zombie has no VmSize.
     if status.vmsize.is_none() {
         return match stat.state {
-            'Z' | 'X' => Err(Reason::Vanished),
+            'Z' | 'X' => Err(Reason::Ended),
             _ => Ok(None),
         };
     }

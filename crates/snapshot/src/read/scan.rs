@@ -328,6 +328,24 @@ fn wait(
     Some((sampling, found))
 }
 
+/// Why no snapshot has the process `pid`, though nothing is known to have failed.
+pub fn absence(paths: &Paths, pid: i32) -> Reason {
+    if is_own(paths, pid) {
+        return Reason::Own;
+    }
+    match process::identity(paths, pid) {
+        Ok(None) => Reason::Kernel,
+        // It began meanwhile.
+        Ok(Some(_)) => Reason::Vanished,
+        Err(reason) => reason,
+    }
+}
+
+/// The scan itself, which would only count its own memory.
+fn is_own(paths: &Paths, pid: i32) -> bool {
+    paths.is_real() && pid == std::process::id() as i32
+}
+
 fn identities(paths: &Paths, only: Option<&[i32]>) -> Result<(Vec<Identity>, Vec<Skipped>), Error> {
     let pids = match only {
         Some(only) => {
@@ -343,8 +361,7 @@ fn identities(paths: &Paths, only: Option<&[i32]>) -> Result<(Vec<Identity>, Vec
     };
     let (mut identities, mut skipped) = (Vec::new(), Vec::new());
     for pid in pids {
-        // The scan itself would only count its own memory.
-        if paths.is_real() && pid == std::process::id() as i32 {
+        if is_own(paths, pid) {
             continue;
         }
         match process::identity(paths, pid) {
