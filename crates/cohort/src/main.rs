@@ -21,6 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
 use output::note;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -69,21 +70,12 @@ fn main() -> ExitCode {
     CompleteEnv::with_factory(Cli::command)
         .var(COMPLETE)
         .complete();
-    let command = Cli::parse().command;
-    let resumes = matches!(command, Command::Lab(_));
-    let outcome = match command {
-        Command::Run(args) => Ok(run::main(&args)),
-        Command::Scan(args) => scan::main(*args),
-        Command::Top(args) => top::main(&args),
-        Command::Lab(args) => lab::main(args),
-        Command::Model(args) => model::main(&args).map(|()| ExitCode::SUCCESS),
-        Command::Man { dir: Some(dir), .. } => {
-            manual::pages(Cli::command(), &dir).map(|()| ExitCode::SUCCESS)
+    let (outcome, resumes) = match Cli::try_parse() {
+        Ok(Cli { command }) => {
+            let resumes = matches!(command, Command::Lab(_));
+            (start(command), resumes)
         }
-        Command::Man { subcommand, .. } => manual::page(Cli::command(), &subcommand)
-            .and_then(output::print)
-            .map(|()| ExitCode::SUCCESS),
-        Command::Completions { shell } => completions(&shell),
+        Err(said) => (say_so(&said), false),
     };
     match outcome {
         Ok(code) => code,
@@ -101,6 +93,34 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn start(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => Ok(run::main(&args)),
+        Command::Scan(args) => scan::main(*args),
+        Command::Top(args) => top::main(&args),
+        Command::Lab(args) => lab::main(args),
+        Command::Model(args) => model::main(&args).map(|()| ExitCode::SUCCESS),
+        Command::Man { dir: Some(dir), .. } => {
+            manual::pages(Cli::command(), &dir).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man { subcommand, .. } => manual::page(Cli::command(), &subcommand)
+            .and_then(output::print)
+            .map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell } => completions(&shell),
+    }
+}
+
+/// Prints the help that was asked for, or what is wrong with the command line.
+fn say_so(said: &clap::Error) -> anyhow::Result<ExitCode> {
+    if said.use_stderr() {
+        let _ = said.print();
+    } else {
+        let mut output = output::open()?;
+        output::read_on(said.print().and_then(|()| output.flush()))?;
+    }
+    Ok(ExitCode::from(said.exit_code() as u8))
 }
 
 /// Prints the script that has a shell ask this program, which it finds by its name.

@@ -785,6 +785,50 @@ fn an_output_that_is_full_is_named() {
         "{said}"
     );
     assert!(!said.contains("goes on where it stopped"), "{said}");
+    for args in [&["--help"][..], &["--version"], &["lab", "list"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_cohort"))
+            .args(args)
+            .stdout(full.unwrap())
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(
+            said.contains("cannot write to the standard output"),
+            "{args:?}: {said}"
+        );
+        assert!(
+            !said.contains("goes on where it stopped"),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_closed_output_is_an_error() {
+    let proc = made_up(false);
+    let proc = proc.path().to_str().unwrap();
+    for args in [
+        &["scan", "--proc", proc][..],
+        &["scan", "capture", "-", "--proc", proc],
+        &["man"],
+        &["--help"],
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" >&-", env!("CARGO_BIN_EXE_cohort")])
+            .args(args)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(
+            said.contains("cannot write to the standard output"),
+            "{args:?}: {said}"
+        );
+    }
+    assert!(cohort(&["man"]).status.success());
 }
 
 #[test]

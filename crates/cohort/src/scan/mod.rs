@@ -25,7 +25,7 @@ pub mod watch;
 
 pub use args::Args;
 
-use crate::output::{note, print};
+use crate::output::{self, note, print};
 use crate::show::columns;
 use anyhow::{Context, Result, bail};
 use args::{Command, Select};
@@ -93,7 +93,7 @@ pub fn main(mut args: Args) -> Result<ExitCode> {
 fn save(snapshot: &Snapshot, file: &Path) -> Result<()> {
     let processes = cell::plural(snapshot.processes.len(), "process", "processes");
     if file == Path::new("-") {
-        let output = std::io::stdout();
+        let output = output::open()?;
         if output.is_terminal() {
             bail!("a capture is not text: give a file, or send the standard output to a program");
         }
