@@ -63,8 +63,8 @@ enum Command {
     },
 }
 
-/// The variable by which a shell's script asks for completions.
-const COMPLETE: &str = "COMPLETE";
+/// The variable by which a shell's script asks for completions, and which nobody else sets.
+const COMPLETE: &str = "_COHORT_COMPLETE";
 
 fn main() -> ExitCode {
     CompleteEnv::with_factory(Cli::command)
