@@ -135,17 +135,26 @@ impl Verdict {
         verdict
     }
 
-    fn judge(&self, compared: &Compared) -> Worth {
+    /// What sharing page tables is worth.
+    fn of_sharing(&self) -> Worth {
         let gains = [
             self.saved_percent.map(|percent| Worth::of(percent, MEMORY)),
             self.fork.map(|fork| Worth::of(fork.copy_seconds, FORK)),
             self.faults_per_second.map(|rate| Worth::of(rate, FAULTS)),
-            self.merging_percent
-                .map(|percent| Worth::of(percent, MEMORY)),
-            // How much faster fewer entries make a program, no snapshot shows.
-            self.larger_pages.map(|_| Worth::Perhaps),
         ];
-        let best = gains.into_iter().flatten().max().unwrap_or(Worth::No);
+        gains.into_iter().flatten().max().unwrap_or(Worth::No)
+    }
+
+    /// What merging equal pages is worth.
+    fn of_merging(&self) -> Worth {
+        self.merging_percent
+            .map_or(Worth::No, |percent| Worth::of(percent, MEMORY))
+    }
+
+    fn judge(&self, compared: &Compared) -> Worth {
+        // How much faster fewer entries make a program, no snapshot shows.
+        let larger = self.larger_pages.map_or(Worth::No, |_| Worth::Perhaps);
+        let best = self.of_sharing().max(self.of_merging()).max(larger);
         let unsure = self.nothing() && compared.missing().is_some() || compared.frames_hidden;
         match best {
             Worth::No if unsure => Worth::Unknown,
@@ -168,15 +177,15 @@ impl Verdict {
                 "nothing; `cohort scan --content` shows what merging equal pages would free".into()
             }
             Worth::No => "nothing".into(),
+            worth if self.of_sharing() == worth => with_our_kernel("cohort run -- COMMAND"),
+            worth if self.of_merging() == worth => {
+                "start the service with `cohort run --merge -- COMMAND`; this needs Linux 6.4 or \
+                 later"
+                    .into()
+            }
             Worth::Perhaps | Worth::Yes => {
-                let start = match self.nothing() {
-                    true => "`cohort run --help` names the option",
-                    false => "start the service with `cohort run -- COMMAND`",
-                };
-                format!(
-                    "this needs Cohort's kernel, a patched Linux 6.12: build it and try it in a \
-                     guest with `cohort lab`, then {start}"
-                )
+                let bytes = self.larger_pages.map_or(0, |larger| larger.page_bytes);
+                with_our_kernel(&format!("cohort run --order {}K -- COMMAND", bytes >> 10))
             }
         }
     }
@@ -189,12 +198,14 @@ impl Verdict {
     pub fn answer(&self, report: &Report) -> String {
         let mut sentences = vec![self.sharing(report)];
         if let Some(fork) = self.fork {
+            let spared = match milliseconds(fork.copy_seconds).as_str() {
+                "0 ms" => String::new(),
+                spared => format!(", of which sharing spares up to {spared}"),
+            };
             sentences.push(format!(
-                "A fork that copies {} entries takes {} on this machine, of which sharing spares \
-                 up to {}.",
+                "A fork that copies {} entries takes {} on this machine{spared}.",
                 number(fork.entries as f64),
                 milliseconds(fork.seconds),
-                milliseconds(fork.copy_seconds)
             ));
         }
         match self.faults_per_second {
@@ -249,6 +260,17 @@ impl Verdict {
                     .into(),
             };
         }
+        if self.saved_bytes == 0 {
+            let known = if self.at_least {
+                "is known to"
+            } else {
+                "would"
+            };
+            return format!(
+                "No memory of page tables {known} be saved if Cohort's kernel forked these \
+                 processes."
+            );
+        }
         let mut text = format!(
             "{}{} of page tables{} would not be needed if Cohort's kernel forked these processes",
             if self.at_least { "At least " } else { "" },
@@ -271,6 +293,14 @@ impl Verdict {
         }
         text + "."
     }
+}
+
+/// The next step where Cohort's kernel has what brings the gain.
+fn with_our_kernel(command: &str) -> String {
+    format!(
+        "this needs Cohort's kernel, a patched Linux 6.12: build it and try it in a guest with \
+         `cohort lab`, then start the service with `{command}`"
+    )
 }
 
 /// A share of the machine's memory, in brackets.
@@ -369,12 +399,67 @@ mod tests {
         report.groups[0].fork.faults_per_second = None;
         report.memory_bytes = Some(1 << 20);
         assert_eq!(worth(&mut report, None), Worth::Perhaps);
+        assert!(report.verdict.next.contains("`cohort run -- COMMAND`"));
         report.add_content(content());
         assert_eq!(worth(&mut report, None), Worth::Yes);
+        assert!(
+            report
+                .verdict
+                .next
+                .contains("`cohort run --merge -- COMMAND`")
+        );
         assert!(
             report.answer.contains("free 12 KB (1.17 %"),
             "{}",
             report.answer
+        );
+    }
+
+    #[test]
+    fn no_saving_of_memory_is_not_a_size() {
+        let mut report = report();
+        report.groups[0].ptps.saved_bytes = 0;
+        report.groups[0].fork.faults_saved = 5;
+        report.conclude(Some(ForkTime {
+            entries: 248,
+            seconds: 0.00004,
+            copy_seconds: 0.000001,
+        }));
+        let answer = &report.answer;
+        assert!(
+            answer.starts_with("No memory of page tables would be saved"),
+            "{answer}"
+        );
+        assert!(
+            answer.contains("takes 0.0400 ms on this machine."),
+            "{answer}"
+        );
+        report.compared.frames_hidden = true;
+        report.conclude(None);
+        let answer = &report.answer;
+        assert!(
+            answer.starts_with("No memory of page tables is known to be saved"),
+            "{answer}"
+        );
+        assert!(!answer.contains("0 B"), "{answer}");
+    }
+
+    #[test]
+    fn the_next_step_is_for_the_gain_that_decided() {
+        let mut report = report();
+        report.memory_bytes = Some(1 << 40);
+        report.groups[0].fork.faults_saved = 1;
+        report.conclude(None);
+        report.verdict.larger_pages = Some(Larger {
+            page_bytes: 64 << 10,
+            ..Larger::default()
+        });
+        report.verdict.worth = report.verdict.judge(&report.compared);
+        assert_eq!(report.verdict.worth, Worth::Perhaps);
+        let next = report.verdict.next(&report);
+        assert!(
+            next.contains("`cohort run --order 64K -- COMMAND`"),
+            "{next}"
         );
     }
 
