@@ -500,6 +500,11 @@ fn every_form_is_what_it_says() {
         assert_eq!(wide, None);
         assert!(table.contains("\nVerdict: ") && table.contains("\nNext: "));
     }
+    // One process overlaps with none.
+    assert_eq!(
+        form(&["-o", "csv", "-c", "overlap%,procs"]),
+        "overlap%,procs\r\n,1\r\n"
+    );
     let csv = form(&["-o", "csv"]);
     let columns = |line: &str| line.split(',').count();
     let mut lines = csv.lines();

@@ -35,9 +35,9 @@ pub struct Overlap {
     pub processes: Vec<String>,
     /// Preloaded code, and all; for a process with itself it says how much is preloaded.
     pub percent: Vec<Vec<(f64, f64)>>,
-    /// Means over all pairs.
-    pub mean_preloaded: f64,
-    pub mean_all: f64,
+    /// Means over all pairs, if there are any.
+    pub mean_preloaded: Option<f64>,
+    pub mean_all: Option<f64>,
 }
 
 impl Section for Code {
@@ -96,12 +96,12 @@ impl Section for Code {
                 "pages of code used in the interval",
                 self.used.map(|used| used.total()),
             ),
-            Column::percent(
+            Column::maybe_percent(
                 "overlap%",
                 "percent of its code that another process has, on average",
                 self.overlap.mean_all,
             ),
-            Column::percent(
+            Column::maybe_percent(
                 "overlap-preloaded%",
                 "of that, preloaded",
                 self.overlap.mean_preloaded,
@@ -225,7 +225,8 @@ fn samples(sampled: &Sampled) -> Part {
 fn overlap(overlap: &Overlap) -> Part {
     let title = format!(
         "% of the row's code that the column has: preloaded (all); mean {:.1} ({:.1})",
-        overlap.mean_preloaded, overlap.mean_all
+        overlap.mean_preloaded.unwrap_or_default(),
+        overlap.mean_all.unwrap_or_default()
     );
     let columns = overlap.processes.len().min(5);
     let mut part = Part::new(&title, &[""]).after(paper::EUROSYS_TABLE_2);
@@ -285,7 +286,8 @@ impl Overlap {
             })
             .collect();
         let mean = |pick: fn(&(f64, f64)) -> f64| {
-            pairs.iter().map(pick).sum::<f64>() / (pairs.len() as f64).max(1.0)
+            let sum: f64 = pairs.iter().map(pick).sum();
+            (!pairs.is_empty()).then(|| sum / pairs.len() as f64)
         };
         Overlap {
             processes: places
