@@ -67,7 +67,7 @@ pub struct CaptureArgs {
 #[command(next_help_heading = "Looking")]
 pub struct Looking {
     /// Analyse a capture instead of this machine; `-` is the standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["mapping", "interval", "samples", "content", "check", "watch", "nice", "rate"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mapping", "interval", "samples", "content", "rounds", "gap", "check", "watch", "count", "nice", "rate"])]
     pub from: Option<PathBuf>,
     /// Find pages that are equal in content; reads all anonymous memory of the processes.
     #[arg(long)]
@@ -88,7 +88,8 @@ pub struct Looking {
     #[arg(long, value_name = "KB", default_value_t = 1024, requires = "joins",
         value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub boundary: u64,
-    /// Scan again every so many seconds, until ^C.
+    /// Scan again every so many seconds, until ^C. JSON then has one object per line; the forms
+    /// html and openmetrics, which are of one scan, are not taken.
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<f64>,
     /// Stop after this many scans.

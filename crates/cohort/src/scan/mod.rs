@@ -28,7 +28,7 @@ pub use args::Args;
 use crate::output::{self, note, print};
 use crate::show::columns;
 use anyhow::{Context, Result, bail};
-use args::{Command, Select};
+use args::{Command, Output, Select};
 use cohort_snapshot::Paths;
 use cohort_snapshot::count::content::Content;
 use cohort_snapshot::count::group;
@@ -50,6 +50,10 @@ pub const EXIT_HIDDEN: u8 = 77;
 
 /// Runs `cohort scan`.
 pub fn main(mut args: Args) -> Result<ExitCode> {
+    if let (Some(_), Output::Html | Output::Openmetrics) = (args.looking.watch, args.show.output) {
+        let text = "the forms html and openmetrics are of one scan, without --watch\n";
+        clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text).exit();
+    }
     // A live screen has no room for progress.
     args.reading.quiet = args.looking.watch.is_some();
     match args.command {
