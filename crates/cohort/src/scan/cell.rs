@@ -71,7 +71,7 @@ impl Value {
     pub fn cell(&self, units: bool) -> String {
         match self {
             Value::None => "-".into(),
-            Value::Text(text) => shorten(text, usize::MAX),
+            Value::Text(text) => clean(text),
             Value::Count(count) => number(*count),
             Value::Bytes(bytes) if units => size(*bytes),
             Value::Bytes(bytes) => number((bytes / 1024) as f64),
@@ -95,13 +95,14 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{} {noun}", number(count as f64))
 }
 
-/// Cuts a long name in its middle: its two ends say most. Control characters of a process's
-/// name do not reach the terminal.
+/// A name without control characters, which a terminal would obey.
+pub fn clean(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+/// Cuts a long name in its middle: its two ends say most. Control characters do not stay.
 pub fn shorten(text: &str, width: usize) -> String {
-    let clean: Vec<char> = text
-        .chars()
-        .map(|letter| if letter.is_control() { '?' } else { letter })
-        .collect();
+    let clean: Vec<char> = clean(text).chars().collect();
     if clean.len() <= width {
         return clean.into_iter().collect();
     }

@@ -2,7 +2,7 @@
 //! Forms for other programs: CSV and OpenMetrics, both made from the columns.
 
 use super::args::Show;
-use super::cell::{Value, shorten};
+use super::cell::{Value, clean, shorten};
 use super::metrics::Metrics;
 use super::report::Report;
 use super::section::GroupReport;
@@ -25,13 +25,23 @@ pub fn csv(report: &Report, show: &Show) -> Result<String> {
     for group in report.groups.iter().chain(totals) {
         let cells = group.values(&places).into_iter().map(|value| match value {
             Value::None => String::new(),
-            Value::Text(text) => text,
+            Value::Text(text) => harmless(&text),
             Value::Bytes(bytes) => bytes.to_string(),
             Value::Count(value) | Value::Percent(value) => value.to_string(),
         });
         lines.write_record(cells)?;
     }
     Ok(String::from_utf8(lines.into_inner()?)?)
+}
+
+/// A name that neither a terminal obeys nor a spreadsheet, to which these letters begin a formula.
+fn harmless(text: &str) -> String {
+    let quote = if text.starts_with(['=', '+', '-', '@']) {
+        "'"
+    } else {
+        ""
+    };
+    format!("{quote}{}", clean(text))
 }
 
 /// Places of the columns that are named, or of all.
@@ -235,6 +245,23 @@ mod tests {
     }
 
     #[test]
+    fn no_form_passes_on_what_a_terminal_or_a_spreadsheet_obeys() {
+        let mut report = report();
+        report.groups[0].label = "=x\x1b]0;y\x07\r".into();
+        let show = Show {
+            columns: vec!["group".into()],
+            ..Show::default()
+        };
+        assert_eq!(csv(&report, &show).unwrap(), "group\r\n'=x?]0;y??\r\n");
+        let gauges = openmetrics(&report, &Show::default()).unwrap();
+        assert!(gauges.contains("group=\"=x?]0;y??\""), "{gauges}");
+        let page = crate::scan::html::page(&report, &show).unwrap();
+        for text in [gauges, page] {
+            assert!(!text.contains(['\x1b', '\x07', '\r']), "{text}");
+        }
+    }
+
+    #[test]
     fn csv_has_what_was_found_in_contents() {
         let mut report = report();
         report.groups[0].label = "x".into();
@@ -286,7 +313,7 @@ mod tests {
     #[test]
     fn openmetrics_is_what_its_readers_take() {
         let mut report = report();
-        report.groups[0].label = "a\"b\\c\nd".into();
+        report.groups[0].label = "a\"b\\c".into();
         report.add_content(crate::scan::report::tests::content());
         report.total.code.sampled = Some(cohort_snapshot::count::code::Sampled {
             kernel: 77,
@@ -308,9 +335,7 @@ mod tests {
         assert!(!text.contains("cohort_scan_active"), "{text}");
         assert!(text.ends_with("# EOF\n"));
         assert!(
-            text.contains(
-                "cohort_scan_saves_bytes{scope=\"group\",group=\"a\\\"b\\\\c\\nd\"} 8192\n"
-            )
+            text.contains("cohort_scan_saves_bytes{scope=\"group\",group=\"a\\\"b\\\\c\"} 8192\n")
         );
         let mut families = std::collections::HashSet::new();
         for line in text

@@ -45,7 +45,7 @@ pub fn page(report: &Report, show: &Show) -> Result<String> {
         heading: heading.collect(),
         rows: shown.chain(totals).map(row).collect(),
     };
-    Page {
+    let page = Page {
         report,
         parts: report.parts(),
         frames: match report.frames {
@@ -57,9 +57,10 @@ pub fn page(report: &Report, show: &Show) -> Result<String> {
             .iter()
             .filter_map(|figure| Some((figure.title.clone(), svg(figure)?)))
             .collect(),
-    }
-    .render()
-    .context("cannot make the page")
+    };
+    let text = page.render().context("cannot make the page")?;
+    // Names of processes and files hold what a terminal would obey.
+    Ok(text.replace(|letter: char| letter.is_control() && letter != '\n', "?"))
 }
 
 /// Bars of the first groups, and plots of all processes.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes OpenMetrics' text format.
 
+use super::cell::clean;
+
 /// Families of gauges, each with all of its samples behind its heading.
 #[derive(Default)]
 pub struct Metrics {
@@ -42,7 +44,5 @@ impl Metrics {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    clean(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
