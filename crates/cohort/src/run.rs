@@ -85,7 +85,8 @@ impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.size {
             Some(size) if size % (1 << 20) == 0 => write!(f, "{} MB", size >> 20),
-            Some(size) => write!(f, "{} kB", size >> 10),
+            Some(size) if size % (1 << 10) == 0 => write!(f, "{} kB", size >> 10),
+            Some(size) => write!(f, "{size} bytes"),
             None => write!(f, "no size"),
         }
     }
@@ -125,11 +126,11 @@ fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no page size, such as 64K or 2M: a power of two");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let shift = match &text[digits.len()..] {
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" => 0,
-        "K" | "k" | "KB" | "kB" => 10,
-        "M" | "MB" => 20,
-        "G" | "GB" => 30,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
         _ => return Err(wrong()),
     };
     number
@@ -206,7 +207,15 @@ pub struct Args {
 
 /// Sets the role and becomes the program; returns only when that failed.
 pub fn main(args: &Args) -> ExitCode {
-    let orders = args.orders();
+    // SAFETY: no memory is involved.
+    let base = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let orders = match args.orders(u64::try_from(base).unwrap_or(4096)) {
+        Ok(orders) => orders,
+        Err(text) => {
+            let kind = clap::error::ErrorKind::ValueValidation;
+            clap::Error::raw(kind, format!("{text}\n")).exit()
+        }
+    };
     let asked = args.zygote || args.keep_exec || args.keep_ids;
     if let Some(group) = &args.group {
         if let Err(error) = set_group(group) {
@@ -243,8 +252,8 @@ pub fn main(args: &Args) -> ExitCode {
             note!("cohort: {hint}");
         }
     }
-    for (kinds, pages) in orders {
-        if let Err(text) = set_order(kinds, pages) {
+    for order in orders {
+        if let Err(text) = set_order(&order) {
             note!("cohort: {text}");
             return ExitCode::from(EXIT_NO_COHORT);
         }
@@ -259,9 +268,21 @@ pub fn main(args: &Args) -> ExitCode {
     ExitCode::from(exit_code(&error))
 }
 
+/// What to ask for some kinds of memory.
+struct Order {
+    kinds: libc::c_ulong,
+    pages: Pages,
+    advice: libc::c_ulong,
+}
+
 impl Args {
-    /// What to ask for which kinds of memory; the more precise option comes last and counts.
-    fn orders(&self) -> Vec<(libc::c_ulong, Pages)> {
+    /// The more precise option comes last and counts. Base pages have `base` bytes.
+    fn orders(&self, base: u64) -> Result<Vec<Order>, String> {
+        if self.file.is_some_and(|pages| pages.copy) {
+            return Err(
+                "private writes to files copy base pages: --file has no policy `copy`".into(),
+            );
+        }
         [
             (PR_ORDER_HEAP | PR_ORDER_ANON, self.order),
             (PR_ORDER_HEAP, self.heap),
@@ -271,18 +292,20 @@ impl Args {
         ]
         .into_iter()
         .filter_map(|(kinds, pages)| Some((kinds, pages?)))
+        .map(|(kinds, pages)| {
+            Ok(Order {
+                kinds,
+                pages,
+                advice: pages.advice(base)?,
+            })
+        })
         .collect()
     }
 }
 
 /// Asks for a page size for regions to come; it is kept over fork and exec.
-fn set_order(kinds: libc::c_ulong, pages: Pages) -> Result<(), String> {
-    if kinds & PR_ORDER_FILE != 0 && pages.copy {
-        return Err("private writes to files copy base pages: --file has no policy `copy`".into());
-    }
-    // SAFETY: sysconf touches no memory of ours.
-    let base = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let advice = pages.advice(u64::try_from(base).unwrap_or(4096))?;
+fn set_order(order: &Order) -> Result<(), String> {
+    let (kinds, pages, advice) = (order.kinds, order.pages, order.advice);
     let zero: libc::c_ulong = 0;
     // SAFETY: prctl with this option takes integers and touches no memory of ours.
     if unsafe { libc::prctl(PR_SET_REGION_ORDER, kinds, advice, zero, zero) } == 0 {
@@ -534,6 +557,8 @@ mod tests {
         assert_eq!(advice("2M,wait"), Ok(0x9_4f01));
         assert_eq!(advice("16K,copy,wait"), Ok(0x2_4f03));
         assert_eq!(advice("65536"), Ok(0x4_4f00));
+        assert_eq!(advice("64k"), advice("64K"));
+        assert_eq!(advice("2mb"), advice("2M"));
         assert_eq!(advice("4K"), Ok(0x4f00));
         assert_eq!(advice("no"), Ok(0x4f80));
         assert_eq!("64K".parse::<Pages>().unwrap().advice(65536), Ok(0x4f00));
@@ -554,26 +579,35 @@ mod tests {
             assert!(advice(wrong).is_err(), "{wrong}");
         }
         assert!("4K".parse::<Pages>().unwrap().advice(65536).is_err());
+        assert!(advice("1").unwrap_err().starts_with("1 bytes is less"));
     }
 
-    #[test]
-    fn a_size_for_a_kind_counts_more_than_one_for_all() {
+    /// On a machine with base pages of 4 KB.
+    fn orders(options: &str) -> Result<Vec<Order>, String> {
         #[derive(clap::Parser)]
         struct Run {
             #[command(flatten)]
             args: Args,
         }
-        let run = <Run as clap::Parser>::parse_from([
-            "run", "--heap", "2M", "--order", "64K,wait", "--stack", "no", "--file", "64K", "--",
-            "true",
-        ]);
+        let words = ["run"].into_iter().chain(options.split(' '));
+        let run = <Run as clap::Parser>::parse_from(words.chain(["--", "true"]));
+        run.args.orders(4096)
+    }
+
+    #[test]
+    fn a_size_for_a_kind_counts_more_than_one_for_all() {
+        let orders = orders("--heap 2M --order 64K,wait --stack no --file 64K").unwrap();
+        let orders: Vec<_> = orders
+            .iter()
+            .map(|order| (order.kinds, order.pages))
+            .collect();
         let size = |size, wait| Pages {
             size,
             wait,
             copy: false,
         };
         assert_eq!(
-            run.args.orders(),
+            orders,
             [
                 (PR_ORDER_HEAP | PR_ORDER_ANON, size(Some(1 << 16), true)),
                 (PR_ORDER_HEAP, size(Some(1 << 21), false)),
@@ -585,8 +619,7 @@ mod tests {
 
     #[test]
     fn files_are_not_copied_by_large_pages() {
-        let pages: Pages = "64K,copy".parse().unwrap();
-        let text = set_order(PR_ORDER_FILE, pages).unwrap_err();
+        let text = orders("--file 64K,copy").err().unwrap();
         assert!(text.contains("--file has no policy `copy`"), "{text}");
     }
 

@@ -529,6 +529,8 @@ fn a_command_line_that_is_wrong_is_refused() {
         (&["scan", "--from", "x", "--count", "3"], 2),
         (&["scan", "--watch", "1", "-o", "html"], 2),
         (&["scan", "--watch", "1", "-o", "openmetrics"], 2),
+        (&["run", "--order", "1", "true"], 2),
+        (&["run", "--file", "64K,copy", "true"], 2),
         (&["scan", "--boundary", "512"], 2),
         (&["scan", "--joins", "--boundary", "0"], 2),
         (&["scan", "--pid", "999999999"], 1),
