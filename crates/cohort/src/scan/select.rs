@@ -72,6 +72,9 @@ fn uid(user: &str) -> Result<u32> {
     if let Ok(number) = user.parse() {
         return Ok(number);
     }
+    if user.bytes().all(|byte| byte.is_ascii_digit()) {
+        bail!("{user} is not a user's number: those go up to {}", u32::MAX);
+    }
     let name = CString::new(user).context("a user's name holds a zero byte")?;
     // SAFETY: the name ends with a zero; the result is read before the next call, and no other
     // thread asks at this time.
@@ -151,5 +154,11 @@ mod tests {
             ..Select::default()
         };
         assert!(select.uids().unwrap_err().to_string().contains("no such"));
+        let select = Select {
+            user: vec!["99999999999".into()],
+            ..Select::default()
+        };
+        let error = select.uids().unwrap_err().to_string();
+        assert!(error.contains("is not a user's number"), "{error}");
     }
 }

@@ -301,7 +301,9 @@ fn check(body: &Body) -> Result<(), &'static str> {
         "its pages have a size that no machine has",
     )?;
     sane(
-        body.duration.is_finite() && body.interval.is_finite() && body.interval >= 0.0,
+        [body.duration, body.interval]
+            .iter()
+            .all(|seconds| (0.0..LIMIT as f64).contains(seconds)),
         "its times are no times",
     )?;
     let orders = body
@@ -393,4 +395,37 @@ fn check_table(
         return Err("a table holds another number of entries than it says");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeProcess, write_process};
+    use crate::read::paths::Paths;
+    use crate::read::scan::{Options, scan};
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write_process(
+            dir.path(),
+            &FakeProcess {
+                pid: 5,
+                ..FakeProcess::default()
+            },
+        )
+        .unwrap();
+        let snapshot = scan(&Options::all(Paths::new(dir.path()))).unwrap();
+        for (seconds, sound) in [
+            (5.0, true),
+            (-5.0, false),
+            (1e300, false),
+            (-1e300, false),
+            (f64::NAN, false),
+        ] {
+            let mut body = body(&snapshot);
+            body.duration = seconds;
+            assert_eq!(check(&body).is_ok(), sound, "{seconds}");
+        }
+    }
 }
