@@ -259,6 +259,10 @@ fn processes_that_cannot_be_read_are_counted_and_named_once() {
         (&found["unreadable"], &found["total"]["saved"]),
         (&json!(2), &json!(21))
     );
+    // Rights are not what is missing.
+    assert!(!text.contains("root"), "{text}");
+    assert_eq!(found["refused"], 0);
+    assert!(found["why"].is_string());
 }
 
 /// Ends a process that a failed test leaves behind.

@@ -23,7 +23,11 @@ pub struct Reading {
     pub events: BTreeMap<String, u64>,
     /// Those that are in a cohort or a group, or share something.
     members: Vec<(Identity, Sharing)>,
+    /// Processes that could not be read, and of those the refused ones.
     unreadable: usize,
+    refused: usize,
+    /// Why one that was not refused could not be read.
+    why: Option<String>,
 }
 
 impl Reading {
@@ -36,13 +40,21 @@ impl Reading {
             at: Instant::now(),
             members: Vec::new(),
             unreadable: 0,
+            refused: 0,
+            why: None,
         };
         let pids = process::list(paths);
         for pid in pids.with_context(|| format!("cannot read {}", paths.proc().display()))? {
             match member(paths, pid) {
                 Ok(member) => reading.members.extend(member),
                 Err(Reason::Vanished | Reason::Ended) => {}
-                Err(_) => reading.unreadable += 1,
+                Err(reason) => {
+                    reading.unreadable += 1;
+                    match reason {
+                        Reason::Unreadable(why) => reading.why = Some(why),
+                        _ => reading.refused += 1,
+                    }
+                }
             }
         }
         Ok(reading)
@@ -81,6 +93,10 @@ pub struct Frame {
     pub total: Sums,
     /// Processes that could not be read.
     pub unreadable: usize,
+    /// Of those, processes that this user may not read.
+    pub refused: usize,
+    /// Why one of the others could not be read.
+    pub why: Option<String>,
     /// By tables saved.
     pub groups: Vec<Group>,
     /// By tables saved.
@@ -209,6 +225,8 @@ impl Frame {
             events: since(&now.events, before.map(|before| &before.events)),
             total: Sums::of(now.members.iter().map(|(_, sharing)| sharing)),
             unreadable: now.unreadable,
+            refused: now.refused,
+            why: now.why.clone(),
             groups: groups(&now.members),
             processes,
         }
@@ -293,6 +311,8 @@ pub mod tests {
             events: events.map(|&(name, n)| (name.into(), n)).collect(),
             members,
             unreadable: 0,
+            refused: 0,
+            why: None,
         }
     }
 

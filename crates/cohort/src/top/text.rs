@@ -2,7 +2,7 @@
 //! A frame as text.
 
 use super::frame::{Frame, Group, Process};
-use crate::scan::cell::{count, plural, shorten, size};
+use crate::scan::cell::{clean, count, plural, shorten, size};
 use crate::scan::part::{lines, widths};
 use crate::show::wrap;
 
@@ -78,7 +78,7 @@ fn head(frame: &Frame) -> Vec<String> {
         ),
         events(frame),
     ];
-    if frame.unreadable > 0 {
+    if frame.refused > 0 {
         // SAFETY: no memory is involved.
         let cure = match unsafe { libc::geteuid() } {
             0 => "this root lacks CAP_SYS_PTRACE, or is of another user namespace",
@@ -86,7 +86,14 @@ fn head(frame: &Frame) -> Vec<String> {
         };
         head.push(format!(
             "{} could not be read: {cure}.",
-            plural(frame.unreadable, "process", "processes")
+            plural(frame.refused, "process", "processes")
+        ));
+    }
+    if let Some(why) = &frame.why {
+        head.push(format!(
+            "{} could not be read: {}.",
+            plural(frame.unreadable - frame.refused, "process", "processes"),
+            clean(why)
         ));
     }
     head
