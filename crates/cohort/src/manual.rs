@@ -398,7 +398,8 @@ fn of(command: &str) -> Option<Extra> {
 pub fn page(root: clap::Command, words: &[String]) -> Result<Vec<u8>> {
     let root = built(root);
     let mut command = &root;
-    for word in words {
+    // `man "lab build"` is as good as `man lab build`.
+    for word in words.iter().flat_map(|word| word.split_whitespace()) {
         command = match command.find_subcommand(word) {
             Some(found) => found,
             None => bail!("{} has no subcommand {word}", name(command)),
@@ -412,6 +413,7 @@ pub fn pages(root: clap::Command, dir: &Path) -> Result<()> {
     let write = |command: &clap::Command| {
         let file = dir.join(clap_mangen::Man::new(command.clone()).get_filename());
         std::fs::write(&file, render(command)?)
+            .inspect_err(|_| drop(std::fs::remove_file(&file)))
             .with_context(|| format!("cannot write {}", file.display()))
     };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -509,5 +511,15 @@ mod tests {
         let none = page(Cli::command(), &["lab".into(), "nosuch".into()]);
         let error = none.unwrap_err().to_string();
         assert_eq!(error, "cohort lab has no subcommand nosuch");
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| word.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            page(Cli::command(), &words(&["lab build"])).unwrap(),
+            page(Cli::command(), &words(&["lab", "build"])).unwrap()
+        );
     }
 }

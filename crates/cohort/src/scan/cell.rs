@@ -67,6 +67,16 @@ impl Value {
         }
     }
 
+    /// The unit of a number; None for text.
+    pub fn unit(&self) -> Option<&'static str> {
+        match self {
+            Value::None | Value::Text(_) => None,
+            Value::Count(_) => Some(""),
+            Value::Percent(_) => Some("percent"),
+            Value::Bytes(_) => Some("bytes"),
+        }
+    }
+
     /// The cell of a table; sizes with units, or in kB.
     pub fn cell(&self, units: bool) -> String {
         match self {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What changed between two captures.
 
+use super::cell::Value;
 use super::part::Part;
 use super::report::{Report, SCHEMA_VERSION};
 use super::section::GroupReport;
-use crate::show::number;
+use crate::show::{number, with_unit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub struct Diff {
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Change {
     pub name: &'static str,
+    /// `bytes`, `percent`, or nothing for a count.
+    pub unit: &'static str,
     pub before: Option<f64>,
     pub after: Option<f64>,
 }
@@ -47,20 +50,22 @@ pub fn diff(before: &Report, after: &Report) -> Diff {
 }
 
 fn changes(before: Option<&GroupReport>, after: Option<&GroupReport>) -> Vec<Change> {
-    let values = |group: Option<&GroupReport>| -> Vec<Option<f64>> {
+    let values = |group: Option<&GroupReport>| -> Vec<Value> {
         let columns = group.map(GroupReport::columns).unwrap_or_default();
-        columns.iter().map(|column| column.value.number()).collect()
+        columns.into_iter().map(|column| column.value).collect()
     };
     let (before, after) = (values(before), values(after));
     let names = GroupReport::default().columns().into_iter().enumerate();
     names
         .filter_map(|(place, column)| {
-            let at = |values: &[Option<f64>]| values.get(place).copied().flatten();
-            let (before, after) = (at(&before), at(&after));
-            (before.is_some() || after.is_some()).then_some(Change {
+            let (before, after) = (before.get(place), after.get(place));
+            let number = |value: Option<&Value>| value.and_then(Value::number);
+            let unit = |value: Option<&Value>| value.and_then(Value::unit);
+            Some(Change {
                 name: column.name,
-                before,
-                after,
+                unit: unit(before).or(unit(after))?,
+                before: number(before),
+                after: number(after),
             })
         })
         .collect()
@@ -69,7 +74,7 @@ fn changes(before: Option<&GroupReport>, after: Option<&GroupReport>) -> Vec<Cha
 impl Diff {
     /// As text: the totals that changed, and the groups with the largest changes.
     pub fn text(&self, rows: usize, width: usize) -> String {
-        let mut total = Part {
+        let total = Part {
             title: "All processes".into(),
             paper: None,
             heading: ["", "before", "after", "change", "%"]
@@ -82,9 +87,6 @@ impl Diff {
                 .map(Change::row)
                 .collect(),
         };
-        if total.rows.is_empty() {
-            total.title = "All processes: no figure changed".into();
-        }
         let mut groups: Vec<_> = self
             .groups
             .iter()
@@ -92,7 +94,10 @@ impl Diff {
             .collect();
         let size = |changes: &[Change]| find(changes, "entries").map_or(0.0, |c| c.by().abs());
         groups.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-        let mut text = total.text(width, None);
+        let mut text = match total.rows.is_empty() {
+            true => "All processes: no figure changed\n".into(),
+            false => total.text(width, None),
+        };
         if !groups.is_empty() {
             let part = Part {
                 title: "Groups that changed".into(),
@@ -142,7 +147,7 @@ impl Change {
             false => format!("{:+.1}", 100.0 * self.by() / before),
         };
         vec![
-            self.name.to_string(),
+            with_unit(self.name, self.unit),
             number(before),
             number(self.after.unwrap_or(0.0)),
             signed(self.by()),
@@ -168,6 +173,8 @@ mod tests {
         after.total.processes = 1;
         let diff = diff(&before, &after);
         let procs = find(&diff.total, "procs").unwrap();
+        let unit = |name| find(&diff.total, name).unwrap().unit;
+        assert_eq!((unit("procs"), unit("saves")), ("", "bytes"));
         assert_eq!((procs.before, procs.after), (Some(2.0), Some(1.0)));
         let gone = &diff.groups["x -y"];
         assert_eq!(find(gone, "procs").unwrap().after, None);
@@ -178,9 +185,6 @@ mod tests {
     #[test]
     fn equal_captures_have_no_changes() {
         let text = diff(&report(), &report()).text(5, 100);
-        assert_eq!(
-            text.lines().next().unwrap(),
-            "All processes: no figure changed"
-        );
+        assert_eq!(text, "All processes: no figure changed\n");
     }
 }

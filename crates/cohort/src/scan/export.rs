@@ -88,11 +88,8 @@ fn columns(text: &mut Metrics, report: &Report, show: &Show) -> Result<()> {
         .collect();
     for place in places(report, show)? {
         let column = &rows[0].2[place];
-        let unit = match column.value {
-            Value::None | Value::Text(_) => continue,
-            Value::Bytes(_) => "bytes",
-            Value::Percent(_) => "percent",
-            Value::Count(_) => "",
+        let Some(unit) = column.value.unit() else {
+            continue;
         };
         let name = column.name.replace('%', "").replace('-', "_");
         text.family(&name, unit, column.help);

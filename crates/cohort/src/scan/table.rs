@@ -2,7 +2,7 @@
 //! The default form: a table as wide as the terminal.
 
 use super::args::Show;
-use super::cell::Value;
+use super::cell::{Value, plural};
 use super::part::{least, lines};
 use super::render::Before;
 use super::report::Report;
@@ -84,8 +84,8 @@ pub fn groups(
     let mut text = lines(&heading, &rows, &texts, width);
     if report.groups.len() > show.rows {
         text.push_str(&format!(
-            "and {} more groups: -n shows more\n",
-            report.groups.len() - show.rows
+            "and {} more: -n shows them\n",
+            plural(report.groups.len() - show.rows, "group", "groups")
         ));
     }
     if let Some(before) = before {

@@ -7,7 +7,9 @@ use std::io::IsTerminal;
 
 /// The widest table where the output is no terminal.
 const WIDTH: u16 = 100;
-/// No table is made narrower: below this, columns break inside words.
+/// No text is made narrower.
+const WORDS: u16 = 20;
+/// No table of results is made narrower: below this, columns break inside words.
 const NARROWEST: u16 = 60;
 
 /// A number as people read it: separated thousands, few digits behind the point.
@@ -62,7 +64,7 @@ pub fn ranged(value: Option<f64>, least_and_most: Option<[f64; 2]>) -> String {
 /// The columns of the terminal that the output goes to, else [`WIDTH`].
 pub fn columns() -> u16 {
     match window() {
-        Some(size) if size.ws_col > 0 => size.ws_col.max(NARROWEST),
+        Some(size) if size.ws_col > 0 => size.ws_col.max(WORDS),
         _ => WIDTH,
     }
 }
@@ -86,7 +88,7 @@ fn window() -> Option<libc::winsize> {
     (!failed).then_some(size)
 }
 
-/// An empty table as wide as the terminal: one rule below the heading, none between rows.
+/// An empty table as wide as the terminal, if that is wide enough: one rule below the heading, none between rows.
 pub fn table() -> Table {
     let mut table = Table::new();
     table
@@ -94,7 +96,7 @@ pub fn table() -> Table {
         .remove_style(TableComponent::HorizontalLines)
         .remove_style(TableComponent::MiddleIntersections)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(columns());
+        .set_width(columns().max(NARROWEST));
     table
 }
 
