@@ -12,13 +12,14 @@ const WORDS: u16 = 20;
 /// No table of results is made narrower: below this, columns break inside words.
 const NARROWEST: u16 = 60;
 
-/// A number as people read it: separated thousands, few digits behind the point.
+/// A number as people read it: separated thousands, few digits behind the point. From 1e15 on with
+/// an exponent: an `i64` does not hold every such number.
 pub fn number(value: f64) -> String {
     let size = value.abs();
-    if value == value.trunc() && size < 1e15 {
-        return thousands(value as i64);
+    if size >= 1e15 {
+        return format!("{value:e}");
     }
-    if size >= 1_000.0 {
+    if value == value.trunc() || size >= 1_000.0 {
         return thousands(value.round() as i64);
     }
     let digits = if size >= 100.0 {
@@ -169,6 +170,11 @@ mod tests {
             (0.00321, "0.0032"),
             (1234.56, "1,235"),
             (123.45, "123.5"),
+            (999_999_999_999_999.0, "999,999,999,999,999"),
+            (1e15, "1e15"),
+            (-1e308, "-1e308"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "NaN"),
         ] {
             assert_eq!(number(value), text);
         }
