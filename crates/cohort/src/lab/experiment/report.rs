@@ -373,9 +373,10 @@ fn markdown_table(heading: &[String], align: &[&str], rows: &[Vec<String>]) -> S
     text
 }
 
-/// A text inside a table of Markdown.
+/// A text inside a table of Markdown: neither a bar nor a line's end may end its cell.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    let words: Vec<&str> = text.split(['\n', '\r']).collect();
+    words.join(" ").replace('|', "\\|")
 }
 
 fn markdown_row(cells: &[String]) -> String {
@@ -537,6 +538,12 @@ pub mod tests {
         assert!(text.contains("| met, old |"), "{text}");
         let picture = files::read(&lab.path(PICTURE)).unwrap();
         assert!(picture.contains("\nfork (old)\n"), "{picture}");
+    }
+
+    #[test]
+    fn a_cell_of_a_table_stays_on_its_line() {
+        let row = markdown_row(&["a|b\nc".into(), "d".into()]);
+        assert_eq!(row, "| a\\|b c | d |\n");
     }
 
     #[test]
