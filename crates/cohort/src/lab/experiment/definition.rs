@@ -206,6 +206,15 @@ impl Aim {
         }
     }
 
+    /// The aim that [`Aim::text`] wrote; none of another text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (op, value) = text.split_once(' ')?;
+        Some(Aim {
+            op: serde_json::from_value(op.into()).ok()?,
+            value: value.parse().ok()?,
+        })
+    }
+
     /// The aim in a table.
     pub fn text(&self) -> String {
         let op = match self.op {

@@ -5,7 +5,7 @@ use crate::lab::Lab;
 use crate::lab::experiment::definition::{self, Experiment};
 use crate::lab::experiment::made_from::MadeFrom;
 use crate::lab::experiment::papers::Papers;
-use crate::lab::experiment::results::{CheckResult, Results, title};
+use crate::lab::experiment::results::{self, CheckResult, Results, title};
 use crate::lab::host::files;
 use crate::lab::host::hash::short;
 use crate::lab::kernel::build::Config;
@@ -115,6 +115,29 @@ impl Kept {
             .iter()
             .find_map(|kernel| kernel.change.as_deref())
     }
+
+    /// Reads it. A file that was edited by hand is refused where its verdicts show that.
+    fn parse(text: &str) -> Result<Self> {
+        let kept: Kept = serde_json::from_str(text)?;
+        results::known(kept.schema_version, SCHEMA_VERSION)?;
+        for check in &kept.checks {
+            if check.met() != Some(check.pass) {
+                bail!(
+                    "`pass` of `{}` does not follow from its `aim` and `measured`",
+                    check.name
+                );
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// A check as it is kept: its verdict is that of the figure with as many digits as are kept.
+fn rounded(check: &CheckResult) -> CheckResult {
+    let mut kept = check.clone();
+    kept.measured = check.measured.map(digits);
+    kept.pass = kept.met().unwrap_or(check.pass);
+    kept
 }
 
 /// Why results are not fit to be kept; none if they are.
@@ -140,6 +163,7 @@ pub fn keep(lab: &Lab, results: &Results, experiment: &Experiment) -> Result<Pat
     if let Some(model) = &results.model {
         kept.model = Some(portable(lab, model)?);
     }
+    kept.checks = kept.checks.iter().map(rounded).collect();
     let mut value = serde_json::to_value(&kept).context("JSON cannot hold these results")?;
     round(&mut value);
     let mut text = String::new();
@@ -164,19 +188,22 @@ fn portable(lab: &Lab, model: &str) -> Result<String> {
     }
 }
 
+/// A figure with the digits that are kept.
+fn digits(number: f64) -> f64 {
+    let text = format!("{number:.*e}", DIGITS - 1);
+    text.parse().unwrap_or(number)
+}
+
 fn round(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(round),
         Value::Object(fields) => fields.values_mut().for_each(round),
         Value::Number(number) if number.is_f64() => {
-            let text = format!("{:.*e}", DIGITS - 1, number.as_f64().unwrap_or_default());
-            *value = match text.parse::<f64>() {
-                // A whole number is written as one.
-                Ok(number) if number == number.trunc() && number.abs() < 1e15 => {
-                    Value::from(number as i64)
-                }
-                Ok(number) => Value::from(number),
-                Err(_) => Value::Null,
+            let number = digits(number.as_f64().unwrap_or_default());
+            // A whole number is written as one.
+            *value = match number == number.trunc() && number.abs() < 1e15 {
+                true => Value::from(number as i64),
+                false => Value::from(number),
             };
         }
         _ => {}
@@ -217,7 +244,7 @@ fn write(text: &mut String, value: &Value, indent: usize) {
 pub fn all(lab: &Lab) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
     for path in files::with_suffix(&lab.path("results"), ".json")? {
-        let kept: Kept = serde_json::from_str(&files::read(&path)?).with_context(|| {
+        let kept = Kept::parse(&files::read(&path)?).with_context(|| {
             format!(
                 "{} is not a kept result: `cohort lab run NAME --keep` writes it again",
                 path.display()
@@ -303,6 +330,35 @@ pub mod tests {
         assert_eq!(all[0].change(), Some("0123456789ab"));
         files::write(&lab.path("results/other.json"), text.as_bytes()).unwrap();
         assert!(super::all(&lab).unwrap_err().to_string().contains("demo"));
+    }
+
+    #[test]
+    fn a_kept_result_that_was_edited_or_has_another_format_is_refused() {
+        let (_dir, lab) = fake();
+        let file = keep(&lab, &results(), &demo(&lab)).unwrap();
+        let text = files::read(&file).unwrap();
+        for (from, to, why) in [
+            ("\"measured\":4", "\"measured\":-5", "`pass` of `speed-up`"),
+            ("\">= 3\"", "\">= three\"", "`pass` of `speed-up`"),
+            ("\"measured\":null", "\"measured\":4", "`pass` of `lost`"),
+            ("schema_version\": 1", "schema_version\": 99", "version 99"),
+        ] {
+            assert!(text.contains(from), "{from}: {text}");
+            files::write(&file, text.replacen(from, to, 1).as_bytes()).unwrap();
+            let error = format!("{:#}", all(&lab).unwrap_err());
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_that_of_the_figure_as_it_is_kept() {
+        let (_dir, lab) = fake();
+        let mut results = results();
+        results.checks[0].measured = Some(2.999999999);
+        results.checks[0].pass = false;
+        keep(&lab, &results, &demo(&lab)).unwrap();
+        let check = &all(&lab).unwrap()[0].checks[0];
+        assert_eq!((check.measured, check.pass), (Some(3.0), true));
     }
 
     #[test]

@@ -606,6 +606,13 @@ pub mod tests {
         files::write(&lab.out("results/demo.json"), b"{}").unwrap();
         let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
         assert!(error.contains("lab run demo"), "{error}");
+        let later = Results {
+            schema_version: SCHEMA_VERSION + 1,
+            ..results()
+        };
+        results::save(&lab, "demo", &results::json(&later).unwrap()).unwrap();
+        let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());
+        assert!(error.contains("schema version 3"), "{error}");
         files::remove(&lab.out("results/demo.json")).unwrap();
         files::write(&lab.out("results/demo@zen4.json"), b"{}").unwrap();
         let error = format!("{:#}", results::last(&lab, "demo").unwrap_err());

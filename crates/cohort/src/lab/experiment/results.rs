@@ -2,7 +2,7 @@
 //! What came of experiments, and its files: `out/results/NAME.json`.
 
 use crate::lab::Lab;
-use crate::lab::experiment::definition::Guest;
+use crate::lab::experiment::definition::{Aim, Guest};
 use crate::lab::experiment::made_from::MadeFrom;
 use crate::lab::guest::plugin::Check;
 use crate::lab::guest::protocol::Metric;
@@ -10,7 +10,7 @@ use crate::lab::host::files;
 use crate::lab::kernel::build::{Config, Kernel};
 use crate::show::FigureResult;
 use crate::variation::Bounds;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -160,6 +160,12 @@ impl Bounded {
 }
 
 impl CheckResult {
+    /// True if its figure meets its aim; none if the aim cannot be read.
+    pub fn met(&self) -> Option<bool> {
+        let aim = Aim::parse(&self.aim)?;
+        Some(self.measured.is_some_and(|measured| aim.met(measured)))
+    }
+
     /// Between what it lies: its bounds, which hold its range, else its range.
     pub fn spread(&self) -> Option<[f64; 2]> {
         self.bounds.as_ref().map(Bounded::ends).or(self.range)
@@ -226,19 +232,39 @@ pub fn last(lab: &Lab, name: &str) -> Result<Vec<Results>> {
         name.to_string_lossy().starts_with(&under)
     }));
     let read = |path: &PathBuf| {
-        serde_json::from_str(&files::read(path)?).with_context(|| {
+        parse(&files::read(path)?).with_context(|| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let again = match stem.split_once('@') {
-                Some((name, model)) => format!("{name} --model {model}"),
-                None => stem.into_owned(),
-            };
             format!(
-                "{} is not from this version of the lab: run `cohort lab run {again}` again",
-                path.display()
+                "{} is not from this version of the lab: run `{}` again",
+                path.display(),
+                command(&stem)
             )
         })
     };
     found.iter().map(read).collect()
+}
+
+fn parse(text: &str) -> Result<Results> {
+    let results: Results = serde_json::from_str(text)?;
+    known(results.schema_version, SCHEMA_VERSION)?;
+    Ok(results)
+}
+
+/// Fails if a file's format is not the one that this program has: its fields may mean something
+/// else.
+pub fn known(schema_version: u32, ours: u32) -> Result<()> {
+    if schema_version != ours {
+        bail!("it has schema version {schema_version}, this program has {ours}");
+    }
+    Ok(())
+}
+
+/// The command that makes the results of this title again.
+pub fn command(title: &str) -> String {
+    match title.split_once('@') {
+        Some((name, model)) => format!("cohort lab run {name} --model {model}"),
+        None => format!("cohort lab run {title}"),
+    }
 }
 
 /// A time as `2026-01-31 12:00:00 UTC`.

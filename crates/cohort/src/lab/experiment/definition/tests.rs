@@ -317,6 +317,21 @@ fn aims_compare_as_they_read() {
     assert!(aim(Op::Near, 4.0).met(3.81) && aim(Op::Near, 4.0).met(4.19));
     assert!(!aim(Op::Near, 4.0).met(3.79) && !aim(Op::Near, 4.0).met(4.21));
     assert_eq!(aim(Op::AtLeast, 3.0).text(), ">= 3");
+    let all = [
+        Op::AtLeast,
+        Op::AtMost,
+        Op::More,
+        Op::Less,
+        Op::Equal,
+        Op::Near,
+    ];
+    for op in all {
+        let aim = aim(op, -0.1);
+        assert_eq!(Aim::parse(&aim.text()), Some(aim));
+    }
+    for text in ["", ">=", "3", "=> 3", ">= three"] {
+        assert_eq!(Aim::parse(text), None, "{text}");
+    }
 }
 
 #[test]
