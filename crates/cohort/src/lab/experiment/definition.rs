@@ -15,7 +15,6 @@ use crate::show::{Kind, X};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
 use toml::{Table, Value};
 
 /// With icount, waits for the disk advance guest time in jumps: multiply step limits by this. The
@@ -308,59 +307,53 @@ pub fn load(lab: &Lab, name: &str, papers: &Papers) -> Result<Experiment> {
             names(lab)?.join(", ")
         );
     }
-    let text = text_of(lab, &path)?;
-    let written_out = matrix::expand(&text);
-    let experiment: Experiment = written_out
-        .and_then(|file| match file {
-            Some(file) => Ok(file.try_into()?),
-            None => Ok(toml::from_str(&text)?),
+    Ok(read(lab, name, papers, &mut Vec::new())?.1)
+}
+
+/// An experiment's file as a table, and the experiment that it is. With `like = "NAME"` all that it
+/// does not say is said by that experiment, which may itself be like another: a key of a table
+/// each, but lists as a whole. `seen` are the experiments that led to it.
+fn read(
+    lab: &Lab,
+    name: &str,
+    papers: &Papers,
+    seen: &mut Vec<String>,
+) -> Result<(Table, Experiment)> {
+    let path = lab.path(&format!("experiments/{name}.toml"));
+    let failed = || format!("{} is not an experiment", path.display());
+    let text = files::read(&path)?;
+    let mut table: Table = toml::from_str(&text).with_context(failed)?;
+    let like = table.remove("like");
+    if let Some(like) = &like {
+        let like = like.as_str().context("`like` is not a name");
+        let like = like.with_context(failed)?;
+        seen.push(name.to_string());
+        if seen.iter().any(|before| before == like) {
+            bail!("{} is like `{like}`, which is like it", path.display());
+        }
+        if !lab.path(&format!("experiments/{like}.toml")).is_file() {
+            bail!(
+                "{} is like `{like}`, and there is no such experiment",
+                path.display()
+            );
+        }
+        // All of the other's mistakes are found here, as those of its own file.
+        let (mut merged, _) = read(lab, like, papers, seen)?;
+        merge(&mut merged, table);
+        table = merged;
+    }
+    let experiment: Experiment = matrix::expand(table.clone())
+        .and_then(|written_out| match (written_out, like) {
+            // The text alone has lines that a mistake can be said to be in.
+            (None, None) => Ok(toml::from_str(&text)?),
+            (None, Some(_)) => Ok(table.clone().try_into()?),
+            (Some(file), _) => Ok(file.try_into()?),
         })
-        .with_context(|| format!("{} is not an experiment", path.display()))?;
+        .with_context(failed)?;
     experiment
         .validate(name, papers)
         .with_context(|| format!("{} has a mistake", path.display()))?;
-    Ok(experiment)
-}
-
-/// The text of an experiment's file. With `like = "NAME"` all that it does not say is said by
-/// that experiment, which may itself be like another: a key of a table each, but lists as a whole.
-fn text_of(lab: &Lab, path: &Path) -> Result<String> {
-    let text = files::read(path)?;
-    // A text that is not TOML is reported by whoever reads it as an experiment, with the line.
-    match toml::from_str::<Table>(&text) {
-        Ok(own) if own.contains_key("like") => Ok(toml::to_string(&written_out(
-            lab,
-            path,
-            own,
-            &mut Vec::new(),
-        )?)?),
-        _ => Ok(text),
-    }
-}
-
-/// What the file `path`, whose text is `own`, says together with those that it is like. `seen`
-/// are the experiments that led to it.
-fn written_out(lab: &Lab, path: &Path, mut own: Table, seen: &mut Vec<String>) -> Result<Table> {
-    let Some(like) = own.remove("like") else {
-        return Ok(own);
-    };
-    let name = like.as_str().context("`like` is not a name")?;
-    let other = lab.path(&format!("experiments/{name}.toml"));
-    if !other.is_file() {
-        bail!(
-            "{} is like `{name}`, and there is no such experiment",
-            path.display()
-        );
-    }
-    if other == path || seen.iter().any(|before| before == name) {
-        bail!("{} is like `{name}`, which is like it", path.display());
-    }
-    seen.push(name.to_string());
-    let text = toml::from_str(&files::read(&other)?)
-        .with_context(|| format!("{} is not an experiment", other.display()))?;
-    let mut merged = written_out(lab, &other, text, seen)?;
-    merge(&mut merged, own);
-    Ok(merged)
+    Ok((table, experiment))
 }
 
 fn merge(into: &mut Table, own: Table) {

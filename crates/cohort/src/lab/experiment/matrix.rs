@@ -15,11 +15,7 @@ use toml::{Table, Value};
 type Bound<'a> = Vec<(String, &'a Value)>;
 
 /// The file with all entries written out; none if there is nothing to write out.
-pub fn expand(text: &str) -> Result<Option<Table>> {
-    // A text that is not TOML is reported by whoever reads it as an experiment, with the line.
-    let Ok(mut file) = toml::from_str::<Table>(text) else {
-        return Ok(None);
-    };
+pub fn expand(mut file: Table) -> Result<Option<Table>> {
     let lists = match file.remove("lists") {
         Some(Value::Table(lists)) => lists,
         Some(_) => bail!("`lists` is not a table"),
@@ -211,6 +207,10 @@ fn each_text(value: &mut Value, change: &mut dyn FnMut(&str) -> Result<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn expand(text: &str) -> Result<Option<Table>> {
+        super::expand(toml::from_str(text).unwrap())
+    }
 
     fn texts(file: &Table, key: &str, field: &str) -> Vec<String> {
         let entries = file[key].as_array().unwrap().iter();

@@ -100,6 +100,36 @@ fn an_experiment_like_another_says_what_differs() {
 }
 
 #[test]
+fn a_mistake_is_said_to_be_of_the_file_that_has_it() {
+    let like = "name = \"demo-armv7\"\nlike = \"demo\"\n";
+    let error = |demo: &str, own: &str| {
+        let (_dir, lab) = fake(demo);
+        let papers = Papers::of(&lab).unwrap();
+        files::write(&lab.path("experiments/demo-armv7.toml"), own.as_bytes()).unwrap();
+        format!("{:#}", load(&lab, "demo-armv7", &papers).unwrap_err())
+    };
+    for (demo, why) in [
+        (format!("nosuch = 1\n{GOOD}"), "line 1,"),
+        (GOOD.replace("rounds = 2", "rounds = "), "line 14,"),
+        (GOOD.replace("rounds = 2", "rounds = 0"), "no rounds"),
+    ] {
+        let error = error(&demo, like);
+        assert!(
+            error.contains("demo.toml") && error.contains(why),
+            "{error}"
+        );
+        assert!(!error.contains("demo-armv7"), "{error}");
+    }
+    // The line of the merged text is in no file.
+    let error = error(GOOD, &format!("{like}nosuch = 1\n"));
+    assert!(
+        error.contains("demo-armv7.toml") && error.contains("nosuch"),
+        "{error}"
+    );
+    assert!(!error.contains("line"), "{error}");
+}
+
+#[test]
 fn an_experiment_may_be_like_one_that_is_like_another() {
     let (_dir, lab) = fake(GOOD);
     let papers = Papers::of(&lab).unwrap();
