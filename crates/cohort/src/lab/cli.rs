@@ -202,7 +202,7 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Remove everything that the lab built except results.
+    /// Remove all of out/ except out/results.
     Clean {
         /// Remove results too.
         #[arg(long)]
@@ -576,10 +576,10 @@ fn clean(lab: &Lab, all: bool) -> Result<()> {
     if all {
         return files::remove(&out);
     }
-    for part in [
-        "linux", "build", "deb", "guest", "rootfs", "run", "boots", "traces", "logs",
-    ] {
-        files::remove(&out.join(part))?;
+    for part in files::entries(&out)? {
+        if part != lab.out("results") {
+            files::remove(&part)?;
+        }
     }
     Ok(())
 }
@@ -615,10 +615,17 @@ mod tests {
     fn clean_keeps_results_unless_all_is_asked_for() {
         let (_dir, lab) = Lab::fake();
         files::write(&lab.out("results/a.json"), b"{}").unwrap();
-        files::write(&lab.out("build/bench/vmlinux"), b"").unwrap();
+        for path in ["build/bench/vmlinux", "mutate/image", "report.html"] {
+            files::write(&lab.out(path), b"").unwrap();
+        }
         clean(&lab, false).unwrap();
-        assert!(lab.out("results/a.json").exists() && !lab.out("build").exists());
+        assert!(lab.out("results/a.json").exists());
+        assert_eq!(
+            files::entries(&lab.root.join("out")).unwrap(),
+            [lab.out("results")]
+        );
         clean(&lab, true).unwrap();
         assert!(!lab.root.join("out").exists());
+        clean(&lab, false).unwrap();
     }
 }

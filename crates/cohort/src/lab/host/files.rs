@@ -34,22 +34,27 @@ pub fn walk(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The files directly in `dir` whose names end in `suffix`, sorted; none if `dir` does not exist.
-pub fn with_suffix(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
+/// All that is directly in `dir`, sorted; none if `dir` does not exist.
+pub fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
+    let failed = || format!("cannot read {}", dir.display());
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
-        let path = entry
-            .with_context(|| format!("cannot read {}", dir.display()))?
-            .path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_file() && name.ends_with(suffix) {
-            found.push(path);
-        }
+    for entry in fs::read_dir(dir).with_context(failed)? {
+        found.push(entry.with_context(failed)?.path());
     }
     found.sort();
+    Ok(found)
+}
+
+/// The files directly in `dir` whose names end in `suffix`, sorted; none if `dir` does not exist.
+pub fn with_suffix(dir: &Path, suffix: &str) -> Result<Vec<PathBuf>> {
+    let mut found = entries(dir)?;
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.is_file() && name.ends_with(suffix)
+    });
     Ok(found)
 }
 
