@@ -28,11 +28,46 @@ pub struct Args {
     /// The checkout; default: the one around the working directory or this program.
     #[arg(long, value_name = "DIR", global = true)]
     root: Option<PathBuf>,
-    /// With `test`, `soak` and `mmtests`: also write how many tests passed and failed, as JSON.
-    #[arg(long, value_name = "FILE", global = true)]
-    tally: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
+}
+
+/// The options of a command that runs many tests.
+#[derive(clap::Args)]
+struct Counted<Options: clap::Args> {
+    #[command(flatten)]
+    options: Options,
+    /// Also write how many tests passed and failed, as JSON.
+    #[arg(long, value_name = "FILE")]
+    tally: Option<PathBuf>,
+}
+
+/// The options of `test`.
+#[derive(clap::Args)]
+struct Test {
+    /// The kernel.
+    #[arg(long, value_enum, default_value_t = Config::Debug)]
+    config: Config,
+    /// Run only test programs whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Run all cases of each test program instead of the short run (`-q`), with six times the time
+    /// limits.
+    #[arg(long)]
+    full: bool,
+    /// Run each program in every mode, as --full and --filter do; without these, programs that
+    /// hardly depend on the mode run in one.
+    #[arg(long)]
+    every_mode: bool,
+    /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+    /// Let each program lead a group of processes that share TLB entries (32-bit ARM).
+    #[arg(long)]
+    tlb_group: bool,
+    /// The architecture of the kernel and its guest.
+    #[arg(long, value_name = "NAME", default_value = LAB.name)]
+    arch: Arch,
 }
 
 #[derive(clap::Subcommand)]
@@ -73,36 +108,12 @@ enum Command {
         no_kernel: bool,
     },
     /// Run the selftests of the kernel series in a guest; fail if one fails.
-    Test {
-        /// The kernel.
-        #[arg(long, value_enum, default_value_t = Config::Debug)]
-        config: Config,
-        /// Run only test programs whose name contains this.
-        #[arg(long)]
-        filter: Option<String>,
-        /// Run all cases of each test program instead of the short run (`-q`), with six times the
-        /// time limits.
-        #[arg(long)]
-        full: bool,
-        /// Run each program in every mode, as --full and --filter do; without these, programs that
-        /// hardly depend on the mode run in one.
-        #[arg(long)]
-        every_mode: bool,
-        /// More words for the guests' kernel command line, such as `cohort_protect=pte`.
-        #[arg(long, value_name = "WORDS", default_value = "")]
-        append: String,
-        /// Let each program lead a group of processes that share TLB entries (32-bit ARM).
-        #[arg(long)]
-        tlb_group: bool,
-        /// The architecture of the kernel and its guest.
-        #[arg(long, value_name = "NAME", default_value = LAB.name)]
-        arch: Arch,
-    },
+    Test(Counted<Test>),
     /// Run random memory operations in guests that share page tables and check each against an
     /// oracle; shorten what fails and write it to out/fuzz.
     Fuzz(fuzz::Options),
     /// Run the kernel's own tests on the stock kernel and on ours, and compare the verdicts.
-    Mmtests(mmtests::Options),
+    Mmtests(Counted<mmtests::Options>),
     /// Run `cohort scan` on Debian's own kernels, old ones and arm64's included; fail if a count
     /// differs.
     ScanKernels {
@@ -112,16 +123,16 @@ enum Command {
     },
     /// Start containers (crun, podman), services and programs in groups in a guest; fail if those of
     /// one label do not share tables, or others do.
-    CheckGroups(groups::Options),
+    CheckGroups(Counted<groups::Options>),
     /// Let one function of the kernel do nothing, one after the other, and run the test that must fail
     /// then; fail if one does not.
-    Mutate(mutate::Options),
+    Mutate(Counted<mutate::Options>),
     /// Boot a kernel under a plugin that keeps what a processor's TLBs could hold; fail if the kernel
     /// leaves out a TLB flush.
     Audit(audit::Options),
     /// Write the patches that would be sent, in series with cover letters, and check that git takes
     /// them.
-    Series(send::Options),
+    Series(Counted<send::Options>),
     /// Run every test, stage by stage, and print a table of their times: what `make test` runs.
     Stages {
         /// Run all cases and hours of load: what `make test-long` runs.
@@ -130,7 +141,7 @@ enum Command {
     },
     /// Load a kernel that shares page tables, in too little memory; fail if it complains in its
     /// log or loses memory.
-    Soak(soak::Options),
+    Soak(Counted<soak::Options>),
     /// Run experiments and write their results.
     Run {
         /// Names that `cohort lab list` prints.
@@ -178,10 +189,10 @@ enum Command {
     CheckNative(native::Options),
     /// Build the Debian packages, install and remove them in clean roots of Debian 12 and 13, and boot
     /// the kernel's; fail if one of these fails.
-    CheckPackages(packages::Options),
+    CheckPackages(Counted<packages::Options>),
     /// Compile what the series changes, with its options off, for six kernels; fail if an object is
     /// not the stock kernel's.
-    CheckObjects(objects::Options),
+    CheckObjects(Counted<objects::Options>),
     /// Measure the speed of the translation model against QEMU without it.
     BenchModel(bench::BenchArgs),
     /// List the experiments, their last and kept results, and which of these are old.
@@ -244,66 +255,58 @@ pub fn main(args: Args) -> Result<ExitCode> {
             kernel_config,
             no_kernel,
         } => deb(&lab, kernel_config.as_deref(), no_kernel)?,
-        Command::Test {
-            config,
-            filter,
-            full,
-            every_mode,
-            append,
-            tlb_group,
-            arch,
-        } => {
+        Command::Test(Counted { options, tally }) => {
             let how = selftests::How {
-                filter,
-                full,
-                every_mode,
-                append,
-                tlb_group,
+                filter: options.filter,
+                full: options.full,
+                every_mode: options.every_mode,
+                append: options.append,
+                tlb_group: options.tlb_group,
             };
-            let tally = selftests::test(&lab, arch, config, &how)?;
-            say!("{tally}")?;
-            return counted(&tally, args.tally.as_deref());
+            let count = selftests::test(&lab, options.arch, options.config, &how)?;
+            say!("{count}")?;
+            return counted(&count, tally.as_deref());
         }
         Command::Fuzz(options) => {
             if !fuzz::fuzz(&lab, &options)? {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::Mmtests(options) => {
-            let tally = mmtests::mmtests(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::Mmtests(Counted { options, tally }) => {
+            let count = mmtests::mmtests(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
         Command::ScanKernels { filter } => {
             if !scan_kernels::run(&lab, filter.as_deref())? {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::CheckGroups(options) => {
-            let tally = groups::run(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::CheckGroups(Counted { options, tally }) => {
+            let count = groups::run(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
-        Command::Mutate(options) => {
-            let tally = mutate::mutate(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::Mutate(Counted { options, tally }) => {
+            let count = mutate::mutate(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
         Command::Audit(options) => {
             if !audit::audit(&lab, &options)? {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::Series(options) => {
-            let tally = send::series(&lab, &options)?;
-            say!("{tally}")?;
-            return counted(&tally, args.tally.as_deref());
+        Command::Series(Counted { options, tally }) => {
+            let count = send::series(&lab, &options)?;
+            say!("{count}")?;
+            return counted(&count, tally.as_deref());
         }
         Command::Stages { long } => {
             if !stages::run(&lab, long)? {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        Command::Soak(options) => {
-            let tally = soak::soak(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::Soak(Counted { options, tally }) => {
+            let count = soak::soak(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
         Command::Run {
             experiments,
@@ -352,13 +355,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::CheckNative(options) => native::run(&lab, &options)?,
-        Command::CheckPackages(options) => {
-            let tally = packages::run(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::CheckPackages(Counted { options, tally }) => {
+            let count = packages::run(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
-        Command::CheckObjects(options) => {
-            let tally = objects::run(&lab, &options)?;
-            return counted(&tally, args.tally.as_deref());
+        Command::CheckObjects(Counted { options, tally }) => {
+            let count = objects::run(&lab, &options)?;
+            return counted(&count, tally.as_deref());
         }
         Command::BenchModel(args) => bench::bench(&lab, &args)?,
         Command::List {
@@ -609,6 +612,21 @@ mod tests {
             error.to_string(),
             "1 of 3 experiments failed: b: the guest hung"
         );
+    }
+
+    #[test]
+    fn only_a_command_that_counts_tests_takes_a_tally() {
+        let takes = |words: &str| {
+            let lab = <Args as clap::Args>::augment_args(clap::Command::new("lab"));
+            let words = format!("lab {words} --tally file");
+            lab.try_get_matches_from(words.split(' ')).is_ok()
+        };
+        for command in ["test --full", "soak", "mutate", "series sent"] {
+            assert!(takes(command), "{command}");
+        }
+        for command in ["list", "report", "clean", "audit"] {
+            assert!(!takes(command), "{command}");
+        }
     }
 
     #[test]
