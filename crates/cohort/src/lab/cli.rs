@@ -502,16 +502,28 @@ fn complete(
     Ok(last.find(|results| kept::refusal(results, experiment).is_none()))
 }
 
+/// Prints the list; fails after that if a kept result is damaged.
 fn list(lab: &Lab) -> Result<()> {
+    let (text, damaged) = listed(lab)?;
+    say!("{text}")?;
+    if !damaged.is_empty() {
+        bail!("kept results are damaged: {}", damaged.join(", "));
+    }
+    Ok(())
+}
+
+/// The list, and the names of kept results that are damaged.
+fn listed(lab: &Lab) -> Result<(String, Vec<String>)> {
     let papers = papers::Papers::of(lab)?;
-    let kept = kept::all(lab)?;
+    let kept = kept::each(lab)?;
     let mut rows = Vec::new();
     for name in definition::names(lab)? {
         let title = definition::load(lab, &name, &papers)?.title;
         let outcome =
             |date: &str, checks: &[_], model: Option<&str>, made_from: &_, change: Option<&str>| {
                 let old = kept::old(lab, &papers, (&name, model), made_from, change)?;
-                Ok::<_, anyhow::Error>(print::Outcome::new(date, checks, old))
+                let outcome = print::Outcome::new(date, checks, old);
+                Ok::<_, anyhow::Error>(print::Found::Ran(outcome))
             };
         let mut found = Vec::new();
         match results::last(lab, &name) {
@@ -519,34 +531,41 @@ fn list(lab: &Lab) -> Result<()> {
                 for it in last {
                     let (model, change) = (it.model.as_deref(), it.change());
                     let last = outcome(&it.date, &it.checks, model, &it.made_from, change)?;
-                    let last = print::Last::Ran(last);
                     found.push(print::Row::new(it.name(), &title, last));
                 }
             }
             Err(error) => {
-                let last = print::Last::Unreadable(error.to_string());
+                let last = print::Found::Unreadable(error.to_string());
                 found.push(print::Row::new(name.clone(), &title, last));
             }
         }
-        for it in kept.iter().filter(|kept| kept.experiment == name) {
-            let (model, change) = (it.model.as_deref(), it.change());
-            let outcome = outcome(&it.date, &it.checks, model, &it.made_from, change)?;
-            match found.iter_mut().find(|row| row.name == it.name()) {
-                Some(row) => row.kept = Some(outcome),
+        let own = |(title, _): &&(String, _)| results::experiment(title) == name;
+        for (result, it) in kept.iter().filter(own) {
+            let outcome = match it {
+                Ok(it) => {
+                    let (model, change) = (it.model.as_deref(), it.change());
+                    outcome(&it.date, &it.checks, model, &it.made_from, change)?
+                }
+                Err(error) => print::Found::Unreadable(format!("{error:#}")),
+            };
+            match found.iter_mut().find(|row| row.name == *result) {
+                Some(row) => row.kept = outcome,
                 None => {
-                    let mut row = print::Row::new(it.name(), &title, print::Last::Never);
-                    row.kept = Some(outcome);
+                    let never = print::Found::Never;
+                    let mut row = print::Row::new(result.clone(), &title, never);
+                    row.kept = outcome;
                     found.push(row);
                 }
             }
         }
         if found.is_empty() {
-            found.push(print::Row::new(name, &title, print::Last::Never));
+            found.push(print::Row::new(name, &title, print::Found::Never));
         }
         rows.append(&mut found);
     }
-    say!("{}", print::list(&rows))?;
-    Ok(())
+    let damaged = kept.into_iter().filter(|(_, kept)| kept.is_err());
+    let damaged = damaged.map(|(result, _)| result).collect();
+    Ok((print::list(&rows), damaged))
 }
 
 fn list_papers(lab: &Lab, json: bool) -> Result<()> {
@@ -626,6 +645,21 @@ mod tests {
         }
         for command in ["list", "report", "clean", "audit"] {
             assert!(!takes(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_result_is_listed_beside_the_others() {
+        let (_dir, lab) = made_from::tests::fake();
+        let (text, damaged) = listed(&lab).unwrap();
+        assert!(text.contains("never") && damaged.is_empty(), "{text}");
+        files::write(&lab.path("results/demo.json"), b"{").unwrap();
+        files::write(&lab.path("results/demo@zen4.json"), b"{").unwrap();
+        let (text, damaged) = listed(&lab).unwrap();
+        assert_eq!(damaged, ["demo", "demo@zen4"]);
+        assert_eq!(text.matches("cannot be read, kept").count(), 2, "{text}");
+        for command in ["run demo --keep`", "run demo --model zen4 --keep`"] {
+            assert!(text.contains(command), "{text}");
         }
     }
 

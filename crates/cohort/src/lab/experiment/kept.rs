@@ -243,21 +243,36 @@ fn write(text: &mut String, value: &Value, indent: usize) {
 /// All kept results by name; an experiment's own come before those under models.
 pub fn all(lab: &Lab) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
-    for path in files::with_suffix(&lab.path("results"), ".json")? {
-        let kept = Kept::parse(&files::read(&path)?).with_context(|| {
-            format!(
-                "{} is not a kept result: `cohort lab run NAME --keep` writes it again",
-                path.display()
-            )
-        })?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if kept.name() != name {
-            bail!("{} holds the result of {}", path.display(), kept.name());
-        }
-        found.push(kept);
+    for (_, kept) in each(lab)? {
+        found.push(kept?);
     }
     found.sort_by_key(|kept| (kept.experiment.clone(), kept.model.clone()));
     Ok(found)
+}
+
+/// The name of each kept result, and what its file holds unless that is damaged.
+pub fn each(lab: &Lab) -> Result<Vec<(String, Result<Kept>)>> {
+    let files = files::with_suffix(&lab.path("results"), ".json")?;
+    let named = files.iter().map(|path| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let kept = read(path, &name).with_context(|| {
+            format!(
+                "{} is damaged: `{} --keep` writes it again",
+                path.display(),
+                results::command(&name)
+            )
+        });
+        (name.into_owned(), kept)
+    });
+    Ok(named.collect())
+}
+
+fn read(path: &Path, name: &str) -> Result<Kept> {
+    let kept = Kept::parse(&files::read(path)?)?;
+    if kept.name() != name {
+        bail!("it holds the result of {}", kept.name());
+    }
+    Ok(kept)
 }
 
 /// The sources that a result would be made from now: none if its experiment or its model is gone.
@@ -329,7 +344,9 @@ pub mod tests {
         assert_eq!(all[0].checks[0].measured, Some(4.12346));
         assert_eq!(all[0].change(), Some("0123456789ab"));
         files::write(&lab.path("results/other.json"), text.as_bytes()).unwrap();
-        assert!(super::all(&lab).unwrap_err().to_string().contains("demo"));
+        let error = format!("{:#}", super::all(&lab).unwrap_err());
+        assert!(error.contains("the result of demo"), "{error}");
+        assert!(error.contains("`cohort lab run other --keep`"), "{error}");
     }
 
     #[test]

@@ -110,13 +110,34 @@ impl Outcome {
     }
 }
 
-/// The last run in this checkout.
+/// What a file of results says.
 #[derive(Debug)]
-pub enum Last {
+pub enum Found {
+    /// There is no file.
     Never,
     Ran(Outcome),
-    /// The reason why its file cannot be read.
+    /// The reason why the file cannot be read.
     Unreadable(String),
+}
+
+impl Found {
+    /// Why it is old or cannot be read.
+    fn note(&self) -> Option<&str> {
+        match self {
+            Found::Never => None,
+            Found::Ran(outcome) => outcome.old.as_deref(),
+            Found::Unreadable(error) => Some(error),
+        }
+    }
+
+    /// The cells "aims met" and "run".
+    fn cells(&self) -> Option<(String, String)> {
+        match self {
+            Found::Never => None,
+            Found::Ran(outcome) => Some((outcome.aims(), outcome.day())),
+            Found::Unreadable(_) => Some(("-".into(), "cannot be read".into())),
+        }
+    }
 }
 
 /// A row of `cohort lab list`: an experiment, or an experiment under one model.
@@ -124,31 +145,30 @@ pub enum Last {
 pub struct Row {
     pub name: String,
     title: String,
-    last: Last,
-    pub kept: Option<Outcome>,
+    /// The last run in this checkout.
+    last: Found,
+    pub kept: Found,
 }
 
 impl Row {
-    pub fn new(name: String, title: &str, last: Last) -> Self {
+    pub fn new(name: String, title: &str, last: Found) -> Self {
         Row {
             name,
             title: title.into(),
             last,
-            kept: None,
+            kept: Found::Never,
         }
     }
 
     /// The cells "aims met" and "run". The kept result has a line of its own unless it is the last
     /// run.
     fn cells(&self) -> (String, String) {
-        let kept = self.kept.as_ref();
-        let kept = kept.map(|kept| (kept.aims(), format!("{}, kept", kept.day())));
+        let kept = self.kept.cells();
+        let kept = kept.map(|(aims, run)| (aims, format!("{run}, kept")));
         let last = match (&self.last, &self.kept) {
-            (Last::Ran(last), Some(kept)) if last == kept => None,
-            (Last::Never, Some(_)) => None,
-            (Last::Never, None) => Some(("-".into(), "never".into())),
-            (Last::Ran(last), _) => Some((last.aims(), last.day())),
-            (Last::Unreadable(_), _) => Some(("-".into(), "cannot be read".into())),
+            (Found::Ran(last), Found::Ran(kept)) if last == kept => None,
+            (Found::Never, Found::Never) => Some(("-".into(), "never".into())),
+            (last, _) => last.cells(),
         };
         let (aims, runs): (Vec<String>, Vec<String>) = last.into_iter().chain(kept).unzip();
         (aims.join("\n"), runs.join("\n"))
@@ -156,13 +176,8 @@ impl Row {
 
     /// What the table has no room for: why a result is old or cannot be read.
     fn notes(&self) -> Vec<&str> {
-        let last = match &self.last {
-            Last::Never => None,
-            Last::Ran(last) => last.old.as_deref(),
-            Last::Unreadable(error) => Some(error.as_str()),
-        };
-        let kept = self.kept.as_ref().and_then(|kept| kept.old.as_deref());
-        let kept = kept.filter(|kept| last != Some(*kept));
+        let (last, kept) = (self.last.note(), self.kept.note());
+        let kept = kept.filter(|_| last != kept);
         last.into_iter().chain(kept).collect()
     }
 }
@@ -206,8 +221,8 @@ mod tests {
     #[test]
     fn the_list_has_a_line_per_experiment_and_no_rules_between_them() {
         let title = "word ".repeat(30);
-        let mut rows = ["one", "two"].map(|name| Row::new(name.into(), &title, Last::Never));
-        rows[1].kept = Some(Outcome {
+        let mut rows = ["one", "two"].map(|name| Row::new(name.into(), &title, Found::Never));
+        rows[1].kept = Found::Ran(Outcome {
             old: Some("old: kernel changed since".into()),
             ..outcome("2026-01-01 00:00:00 UTC")
         });
@@ -222,21 +237,25 @@ mod tests {
 
     #[test]
     fn a_kept_result_has_a_line_of_its_own_only_where_it_is_not_the_last_run() {
-        let cell = |last, kept: Option<&str>| {
+        let cell = |last, kept: Found| {
             let mut row = Row::new("demo".into(), "Demo", last);
-            row.kept = kept.map(outcome);
+            row.kept = kept;
             row.cells().1
         };
-        let ran = || Last::Ran(outcome("today"));
-        assert_eq!(cell(Last::Never, None), "never");
-        assert_eq!(cell(ran(), None), "today");
-        assert_eq!(cell(ran(), Some("today")), "today, kept");
-        assert_eq!(cell(ran(), Some("before")), "today\nbefore, kept");
-        assert_eq!(cell(Last::Never, Some("before")), "before, kept");
-        let unreadable = Last::Unreadable("cannot read it".into());
+        let ran = |date: &str| Found::Ran(outcome(date));
+        let unreadable = || Found::Unreadable("cannot read it".into());
+        assert_eq!(cell(Found::Never, Found::Never), "never");
+        assert_eq!(cell(ran("today"), Found::Never), "today");
+        assert_eq!(cell(ran("today"), ran("today")), "today, kept");
+        assert_eq!(cell(ran("today"), ran("before")), "today\nbefore, kept");
+        assert_eq!(cell(Found::Never, ran("before")), "before, kept");
         assert_eq!(
-            cell(unreadable, Some("before")),
+            cell(unreadable(), ran("before")),
             "cannot be read\nbefore, kept"
+        );
+        assert_eq!(
+            cell(ran("today"), unreadable()),
+            "today\ncannot be read, kept"
         );
     }
 }

@@ -182,6 +182,11 @@ pub fn title(name: &str, model: Option<&str>) -> String {
     format!("{name}{}", model.unwrap_or_default())
 }
 
+/// The experiment of a title.
+pub fn experiment(title: &str) -> &str {
+    title.split('@').next().unwrap_or(title)
+}
+
 impl Results {
     /// The experiment, and the model after an `@` if it ran under one.
     pub fn name(&self) -> String {
