@@ -52,8 +52,8 @@ const BUILT_OF: &[(&str, &[&str])] = &[
 /// What to write and what to ask.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Where to write the patches, a directory per series; what the command wrote there before is
-    /// replaced.
+    /// Where to write the patches, a directory per series. Files there named as patches are
+    /// (NNNN-*.patch) are removed first, also those edited by hand; others stay.
     pub dir: PathBuf,
     /// Run `checkpatch --strict` on each patch.
     #[arg(long)]
@@ -142,6 +142,10 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
     }
     files::make_dir(&lab.out("series"))?;
     let _lock = files::Lock::take(&lab.out("series.lock"), "another run of `lab series`")?;
+    // A directory that cannot be written must show before the kernel is unpacked.
+    for number in 0..plan.series.len() {
+        files::make_dir(&directory(&plan, number, &options.dir))?;
+    }
     let version = source::pristine(lab)?;
     let written = write(lab, &plan, &version, &options.dir)?;
     let mut tally = Tally::new();
@@ -237,6 +241,21 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Where the patches of a series are.
+fn directory(plan: &Plan, number: usize, dir: &Path) -> PathBuf {
+    dir.join(format!("{}-{}", number + 1, plan.series[number].name))
+}
+
+/// Patches as `git format-patch` names them, the cover letter first.
+fn patches(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = files::with_suffix(dir, ".patch")?;
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        matches!(name, [a, b, c, d, b'-', ..] if [a, b, c, d].iter().all(|c| c.is_ascii_digit()))
+    });
+    Ok(found)
+}
+
 /// Writes all series below `dir`; returns the patches of each, without cover letters.
 fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<PathBuf>>> {
     let repository = Repository::create(&lab.out("series/made"))?;
@@ -257,9 +276,11 @@ fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<Pa
             )
             .with_context(|| format!("in the series {}", series.name))?;
         }
-        let to = dir.join(format!("{}-{}", number + 1, series.name));
-        files::remove(&to)?;
+        let to = directory(plan, number, dir);
         files::make_dir(&to)?;
+        for before in patches(&to)? {
+            files::remove(&before)?;
+        }
         let to = to.canonicalize().context("a directory is gone")?;
         repository.git(&[
             "format-patch",
@@ -272,7 +293,7 @@ fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<Pa
             &to.to_string_lossy(),
             base.trim(),
         ])?;
-        let mut patches = files::with_suffix(&to, ".patch")?;
+        let mut patches = patches(&to)?;
         let letter = patches.remove(0);
         let text = files::read(&letter)?;
         let cover = cover(lab, plan, number, series, version)?;
@@ -643,6 +664,36 @@ mod tests {
         files::write(&applied.0.join("mm/cohort/core.c"), b"other\n").unwrap();
         let wrong = differences(&lab, &applied, "6.12.7").unwrap();
         assert_eq!(wrong, ["mm/cohort/core.c differs"]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_reported_before_the_kernel_is_unpacked() {
+        let (_dir, lab) = plan::tests::lab(plan::tests::PLAN);
+        files::write(&lab.out("plain"), b"").unwrap();
+        let options = Options {
+            dir: lab.out("plain"),
+            checkpatch: false,
+            build: None,
+            only: None,
+        };
+        let problem = format!("{:#}", series(&lab, &options).unwrap_err());
+        assert!(problem.contains("cannot create"), "{problem}");
+        assert!(problem.contains("plain/1-first"), "{problem}");
+    }
+
+    #[test]
+    fn only_patches_are_replaced() {
+        let (_dir, lab) = plan::tests::lab(plan::tests::PLAN);
+        let own = ["notes.txt", "reply.patch", "001-a.patch"];
+        for name in own.into_iter().chain(["0007-gone.patch"]) {
+            files::write(&lab.out(&format!("sent/1-first/{name}")), b"").unwrap();
+        }
+        let written = write_all(&lab);
+        assert_eq!(written[0].len(), 1);
+        for name in own {
+            assert!(lab.out(&format!("sent/1-first/{name}")).exists(), "{name}");
+        }
+        assert!(!lab.out("sent/1-first/0007-gone.patch").exists());
     }
 
     #[test]
