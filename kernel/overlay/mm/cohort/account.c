@@ -153,6 +153,15 @@ void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
 			&cohort->borrowed);
 }
 
+/* Let a process's sum have all of a PMD table, whose lock is held, exactly. */
+void __cohort_see_account(struct cohort_table *upper,
+			  struct cohort_upper_sharer *us)
+{
+	__cohort_count(upper);
+	cohort_see_upper(us, cohort_resident(upper), upper->counts[MM_SWAPENTS],
+			 mm_pgtables_bytes(upper->owner) / PAGE_SIZE);
+}
+
 /* Let a process's sum have so much more, or less, of a PMD table. */
 void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
 		     long borrowed)
@@ -331,12 +340,10 @@ static void look_at_upper(struct cohort_upper_sharer *us, struct cohort_look *l)
 	spin_lock(&upper->upper_lock);
 	if (us->sharer.table != upper)
 		goto unlock;
-	__cohort_count(upper);
+	update_hiwater_rss(us->mm);
+	__cohort_see_account(upper, us);
 	account = upper->owner;
 	tables = mm_pgtables_bytes(account) / PAGE_SIZE;
-	update_hiwater_rss(us->mm);
-	cohort_see_upper(us, cohort_resident(upper),
-			 upper->counts[MM_SWAPENTS], tables);
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		l->borrowed[i] += upper->counts[i];
 	if (is_first(upper, us->mm))

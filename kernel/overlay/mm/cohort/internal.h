@@ -259,6 +259,8 @@ void __cohort_see(struct cohort_table *ct, struct cohort_sharer *sharer);
 void __cohort_unsee(struct cohort_table *ct, struct cohort_sharer *sharer);
 void cohort_see_upper(struct cohort_upper_sharer *us, long rss, long swap,
 		      long borrowed);
+void __cohort_see_account(struct cohort_table *upper,
+			  struct cohort_upper_sharer *us);
 void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
 		     long borrowed);
 void cohort_count_entry(pte_t pte, unsigned long *counts);

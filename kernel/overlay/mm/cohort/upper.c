@@ -167,8 +167,7 @@ static void move_counts(struct mm_struct *from, struct mm_struct *to,
 /*
  * Make @upper the record and the account of the last-level tables in a PMD table,
  * or give them back to the process of @us, which borrows them in between. One table at
- * a time: each is consistent by itself, also for who counts meanwhile, and the process
- * never has less than it maps.
+ * a time: each is consistent by itself, also for who counts meanwhile.
  */
 static void claim_tables(struct cohort_table *upper,
 			 struct cohort_upper_sharer *us, pmd_t *pmd, bool claim)
@@ -202,12 +201,12 @@ static void claim_tables(struct cohort_table *upper,
 				mm_inc_nr_ptes(upper->owner);
 				cohort_see_more(us, rss, swap, 1);
 			} else {
+				cohort_see_more(us, -rss, -swap, -1);
 				pt->pt_cohort = NULL;
 				arch_pmd_clear_cohort_upper(pmd);
 				move_counts(upper->owner, mm, counts);
 				mm_dec_nr_ptes(upper->owner);
 				mm_inc_nr_ptes(mm);
-				cohort_see_more(us, -rss, -swap, -1);
 			}
 			spin_unlock(&upper->upper_lock);
 			spin_unlock(ptl);
@@ -420,6 +419,10 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	 * does not run.
 	 */
 	tlb_remove_table_sync_one();
+	/* What others have filled, too: no sum falls below 0 while tables change hands. */
+	spin_lock(&upper->upper_lock);
+	__cohort_see_account(upper, us);
+	spin_unlock(&upper->upper_lock);
 	claim_tables(upper, us, pmd, false);
 	pml = pmd_lock(mm, pmd);
 	upper->pt->pt_cohort = NULL;
