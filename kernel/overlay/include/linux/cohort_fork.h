@@ -31,7 +31,7 @@ enum cohort_object {
 /**
  * struct cohort_fork - the state of a fork that duplicates the parent's regions
  * @sharing: this fork shares tables; the other fields are valid only then
- * @alone: nobody else needs the lock of a region that no userfaultfd has
+ * @alone: nobody else needs the lock of a region
  * @shareable: the tables of @prev may be shared
  * @refused: a region in the table at @base may not be shared
  * @cow: a region in the table at @base is private memory
@@ -151,6 +151,9 @@ static inline void cohort_fork_begin(struct cohort_fork *cf,
 {
 	if (cf)
 		cf->sharing = false;
+	/* What was copied is of before the parent's lock was taken. */
+	mm->cohort.apart = READ_ONCE(oldmm->cohort.apart);
+	mm->cohort.watched = READ_ONCE(oldmm->cohort.watched);
 	if (!cohort_active())
 		return;
 	cohort_tlb_fork(mm, oldmm);

@@ -624,9 +624,6 @@ static bool fork_is_alone(struct mm_struct *mm)
 void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 			  struct mm_struct *oldmm)
 {
-	/* What was copied is of before the parent's lock was taken. */
-	mm->cohort.apart = READ_ONCE(oldmm->cohort.apart);
-	mm->cohort.watched = READ_ONCE(oldmm->cohort.watched);
 	/* A child of a process that is about to leave: nobody would tell it to. */
 	if (!READ_ONCE(oldmm->cohort.leaving))
 		cohort_set_group(mm, cohort_group(oldmm));
