@@ -260,7 +260,10 @@ fn processes_that_cannot_be_read_are_counted_and_named_once() {
         (&json!(2), &json!(21))
     );
     // Rights are not what is missing.
-    assert!(!text.contains("run as root") && !text.contains("CAP_"), "{text}");
+    assert!(
+        !text.contains("run as root") && !text.contains("CAP_"),
+        "{text}"
+    );
     assert_eq!(found["refused"], 0);
     assert!(found["why"].is_string());
 }

@@ -273,8 +273,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::Mmtests(Counted { options, tally }) => {
-            let count = mmtests::mmtests(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&mmtests::mmtests(&lab, &options)?, tally.as_deref());
         }
         Command::ScanKernels { filter } => {
             if !scan_kernels::run(&lab, filter.as_deref())? {
@@ -282,12 +281,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::CheckGroups(Counted { options, tally }) => {
-            let count = groups::run(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&groups::run(&lab, &options)?, tally.as_deref());
         }
         Command::Mutate(Counted { options, tally }) => {
-            let count = mutate::mutate(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&mutate::mutate(&lab, &options)?, tally.as_deref());
         }
         Command::Audit(options) => {
             if !audit::audit(&lab, &options)? {
@@ -305,8 +302,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             }
         }
         Command::Soak(Counted { options, tally }) => {
-            let count = soak::soak(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&soak::soak(&lab, &options)?, tally.as_deref());
         }
         Command::Run {
             experiments,
@@ -356,12 +352,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
         Command::CheckNative(options) => native::run(&lab, &options)?,
         Command::CheckPackages(Counted { options, tally }) => {
-            let count = packages::run(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&packages::run(&lab, &options)?, tally.as_deref());
         }
         Command::CheckObjects(Counted { options, tally }) => {
-            let count = objects::run(&lab, &options)?;
-            return counted(&count, tally.as_deref());
+            return counted(&objects::run(&lab, &options)?, tally.as_deref());
         }
         Command::BenchModel(args) => bench::bench(&lab, &args)?,
         Command::List {
