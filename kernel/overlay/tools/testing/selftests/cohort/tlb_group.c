@@ -388,7 +388,7 @@ static void test_dontfork(long arg)
 	sees_code(2, -1);
 }
 
-/* Nothing else is there: see the Makefile. */
+/* The program maps nothing else below 2 MB: see the Makefile. */
 static long use_first(long unused, long unused2)
 {
 	char *p = mmap((void *)(1ul << 20), page_size, PROT_READ | PROT_WRITE,
@@ -401,7 +401,7 @@ static long use_first(long unused, long unused2)
 	return munmap(p, page_size) ? -errno : 0;
 }
 
-/* munmap() never frees the first table: who leaves has it still, and must not be kept out. */
+/* munmap() never frees the first table, so a process that leaves the group still has it. */
 static void test_first(long arg)
 {
 	long err;
