@@ -151,7 +151,7 @@ static inline void cohort_fork_begin(struct cohort_fork *cf,
 {
 	if (cf)
 		cf->sharing = false;
-	/* What was copied is of before the parent's lock was taken. */
+	/* dup_mm() copied these before it took the parent's lock. */
 	mm->cohort.apart = READ_ONCE(oldmm->cohort.apart);
 	mm->cohort.watched = READ_ONCE(oldmm->cohort.watched);
 	if (!cohort_active())

@@ -89,9 +89,9 @@ static inline void cohort_keep_apart(struct mm_struct *mm)
 }
 
 /*
- * Before clear_refs changes entries of @mm, whose mmap_lock is held for writing: those of
- * a shared table are not its own. If @soft, bits of pages to which it stores count from
- * now on. Returns -ENOMEM if that cannot be told apart from what others do.
+ * Give @mm, whose mmap_lock is held for writing, entries of its own before clear_refs
+ * changes them. If @soft, they tell from now on to which pages it stores, and without
+ * memory for them this returns -ENOMEM; otherwise clear_refs goes on with those it has.
  */
 int cohort_clear_refs(struct mm_struct *mm, bool soft);
 

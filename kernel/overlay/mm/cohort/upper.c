@@ -419,7 +419,7 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	 * does not run.
 	 */
 	tlb_remove_table_sync_one();
-	/* What others have filled, too: no sum falls below 0 while tables change hands. */
+	/* Without what other users filled, the sum would fall below 0 for a moment. */
 	spin_lock(&upper->upper_lock);
 	__cohort_see_account(upper, us);
 	spin_unlock(&upper->upper_lock);

@@ -76,7 +76,7 @@ static inline bool selective_should_run(void)
 	return !ksm_selective() || selective_has_work();
 }
 
-/* True if ksmd has scanned since it last slept, so that no poke makes it go on at once. */
+/* True if ksmd has scanned since it last slept: it then sleeps also if somebody wakes it. */
 static inline bool selective_should_rest(void)
 {
 	return ksm_selective() && selective_do_rest();

@@ -3,7 +3,7 @@
  * Selective merging: the scan of a process. Included by ksmd.c.
  */
 
-/* So many slots are passed under one hold of ksm_mmlist_lock. */
+/* How many slots next_slot() passes before it lets go of ksm_mmlist_lock. */
 #define SLOTS_AT_ONCE		64
 
 /*

@@ -147,10 +147,10 @@ void ksm_selective_begin_round(void)
 /* --- reasons -------------------------------------------------------------- */
 
 /*
- * The caller is in an RCU read-side critical section, and @task has not exited. The
- * threads of a group freeze in the order of its list as a rule, so the one behind @task
- * mostly tells that the group still runs: from the list's beginning, the freezing of all
- * would take the square of their number (invariant 13).
+ * The caller is in an RCU read-side critical section, and @task has not exited. Each
+ * thread that freezes looks here. Threads mostly freeze in the order of the list, so the
+ * one behind @task still runs and ends the walk. A walk from the beginning of the list
+ * would pass all that are frozen already, each time (invariant 13).
  */
 static bool group_frozen(struct task_struct *task)
 {

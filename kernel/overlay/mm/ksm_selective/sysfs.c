@@ -185,7 +185,7 @@ static ssize_t counter_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 COUNTER(dormant_scans, 0444, ksm_dormant_scans);
 COUNTER(dormant_scans_left, 0444, ksm_dormant_scans_left);
-/* Root only: what an address adds tells whether others have merged pages near it. */
+/* Root only: how much a merged page adds here tells whether others merged pages near it. */
 COUNTER(profile_bytes, 0400, ksm_profile_bytes);
 COUNTER(profile_refused, 0400, ksm_profile_refused);
 
