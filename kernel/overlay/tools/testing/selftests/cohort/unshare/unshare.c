@@ -131,7 +131,14 @@ static void play(long index, enum kind kind, int role)
 	memset(board->model, 0, sizeof(board->model));
 	area_make(&area, kind);
 	become_zygote();
-	for (int i = 1; i <= last; i++)
+	/*
+	 * The witness writes nothing that the bystander does not write. So each table
+	 * that the bystander shares has a second sharer besides the actor, which may
+	 * leave tables of libc's too, and the bystander's number must stay. This process
+	 * writes between two forks what it writes between any other two: the tables that
+	 * it leaves then are the same for every child.
+	 */
+	for (int i = 1; i <= witness; i++)
 		spawn(i);
 	if (first)
 		area_unmap(&area);
@@ -139,12 +146,6 @@ static void play(long index, enum kind kind, int role)
 		model_init(&board->model[i], &area);
 		ask(i, nothing, 0, 0);
 	}
-	/*
-	 * The witness writes nothing that the bystander does not write. So each table
-	 * that the bystander shares has a second sharer besides the actor, which may
-	 * leave tables of libc's too, and the bystander's number must stay.
-	 */
-	spawn(witness);
 	ask(witness, nothing, 0, 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(cause_names); i++)
