@@ -219,6 +219,11 @@ static int run_one(const struct run *c)
 		_exit(board->verdict);
 	}
 	setpgid(pid, pid);
+	/*
+	 * In the mode always the case shares the table of errno with this process. Leave it
+	 * now: when the wait below ends, the numbers that the case compares would change.
+	 */
+	errno = 0;
 
 	while (waitpid(pid, &status, WNOHANG) != pid) {
 		sigtimedwait(&chld, NULL, &tick);
