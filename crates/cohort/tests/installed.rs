@@ -12,7 +12,11 @@ const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 fn installed() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("cohort");
-    std::fs::copy(env!("CARGO_BIN_EXE_cohort"), &program).unwrap();
+    // Not by this process: a program that another test starts meanwhile would inherit the open
+    // file, and no file is run while somebody writes it.
+    let mut copy = Command::new("cp");
+    copy.arg(env!("CARGO_BIN_EXE_cohort")).arg(&program);
+    assert!(copy.status().unwrap().success());
     (dir, program)
 }
 

@@ -250,8 +250,12 @@ mod tests {
         let file = program(dir.path());
         let image = std::fs::read(&file).unwrap();
         let run = |image: &[u8]| {
-            let changed = dir.path().join("changed");
-            files::write_mode(&changed, image, 0o755).unwrap();
+            let [written, changed] = ["written", "changed"].map(|name| dir.path().join(name));
+            files::write_mode(&written, image, 0o755).unwrap();
+            // A program that another test starts meanwhile inherits what this process writes, and
+            // no file is run while somebody writes it.
+            let copied = Command::new("cp").args([&written, &changed]).status();
+            assert!(copied.unwrap().success());
             Command::new(&changed).status().unwrap().code()
         };
         assert_eq!(run(&image), Some(7));
