@@ -165,7 +165,7 @@ fn scan(processes: &[Process], path: &Path, more: &[&str]) -> String {
             &pids.join(","),
             "--mapping",
         ])
-        .arg(format!("^{}$", path.display()))
+        .arg(format!("^{}$", regex::escape(path.to_str().unwrap())))
         .args(more)
         .output()
         .unwrap();

@@ -60,6 +60,15 @@ impl Process {
         process
     }
 
+    /// The same process, once it waits: after it has said that it is ready it touches more memory.
+    fn asleep(self) -> Process {
+        let stat = format!("/proc/{}/stat", self.pid());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
+        self
+    }
+
     fn pid(&self) -> String {
         self.0.id().to_string()
     }
@@ -73,7 +82,7 @@ impl Drop for Process {
 }
 
 fn sleeper() -> Process {
-    Process::shell("echo ready; read -r line")
+    Process::shell("echo ready; read -r line").asleep()
 }
 
 /// A shell that forks over and over. A fork flushes its TLB entries, so that the CPU sets the
@@ -203,13 +212,7 @@ fn watching_ends_when_its_reader_is_gone() {
 
 /// 170 KB of text in a shell's memory, the same and at the same places of pages in every process.
 fn holder() -> Process {
-    let process = Process::shell("text=$(seq 1 30000); echo ready; read -r line");
-    // It says that it is ready, and then goes to sleep.
-    let stat = format!("/proc/{}/stat", process.pid());
-    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
-        std::thread::yield_now();
-    }
-    process
+    Process::shell("text=$(seq 1 30000); echo ready; read -r line").asleep()
 }
 
 #[test]
@@ -478,12 +481,20 @@ fn a_capture_that_is_interrupted_leaves_the_older_one() {
     let file = dir.path().join("file");
     std::fs::write(&file, "older").unwrap();
     let process = sleeper();
-    let mut capture = Command::new(env!("CARGO_BIN_EXE_cohort"))
+    let mut capture = Command::new(env!("CARGO_BIN_EXE_cohort"));
+    capture
         .args(["scan", "capture", "--interval", "60", "-p", &process.pid()])
         .arg(&file)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::null());
+    // Who started the tests in the background may ignore the signal, and so would the program.
+    // SAFETY: one system call, which is safe between fork and exec.
+    unsafe {
+        capture.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut capture = capture.spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(capture.try_wait().unwrap().is_none(), "it does not wait");
     // SAFETY: no memory is involved, and the process is this test's.
