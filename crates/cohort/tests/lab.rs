@@ -124,8 +124,11 @@ echo whole >"$1/etc/state"
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert!(text(&output).contains("run the same command again"));
-    let process = PathBuf::from(format!("/proc/{}", step.trim()));
-    wait_for("the end of the step's program", || !process.exists());
+    // Where nobody waits for orphans it stays as a zombie.
+    let stat = format!("/proc/{}/stat", step.trim());
+    wait_for("the end of the step's program", || {
+        fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+    });
     assert_eq!(images(&checkout.path("out/rootfs")), [] as [PathBuf; 0]);
 
     fs::write(checkout.path("quick"), "").unwrap();

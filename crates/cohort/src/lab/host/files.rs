@@ -197,7 +197,7 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         // A program that another test starts at this moment inherits the lock for a short time.
-        let soon = (0..100).any(|_| {
+        let soon = (0..2400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             free()
         });
