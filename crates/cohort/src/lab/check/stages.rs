@@ -169,6 +169,17 @@ const SHORT: &[Stage] = &[
         "mmtests",
         &["cohort", "lab", "mmtests", "--short", "--brief"],
     ),
+    ARM64_SET_UP,
+    // A boot, and what every other test there rests on: who shares which table.
+    on!(
+        "arm64",
+        "guest, sharing",
+        "test",
+        "--config",
+        "bench",
+        "--filter",
+        "share"
+    ),
 ];
 
 /// The stages of `make test-long`: all cases, and hours of load.
@@ -291,12 +302,7 @@ const LONG: &[Stage] = &[
         command: &["cohort", "lab", "check-packages"],
         made_from: PACKAGE,
     },
-    Stage {
-        name: "arm64: set-up",
-        counts: Counts::Status,
-        command: &["cohort", "lab", "setup", "--arch", "arm64"],
-        made_from: &[],
-    },
+    ARM64_SET_UP,
     on!("arm64", "guest", "test"),
     on!("arm64", "soak, one hour", "soak", "--minutes", "60"),
     on!("arm64", "mmtests, all", "mmtests", "--brief"),
@@ -403,6 +409,13 @@ const LINTS: Stage = Stage {
         "warnings",
     ],
     made_from: RUST,
+};
+
+const ARM64_SET_UP: Stage = Stage {
+    name: "arm64: set-up",
+    counts: Counts::Status,
+    command: &["cohort", "lab", "setup", "--arch", "arm64"],
+    made_from: &[],
 };
 
 const DEBUG_KERNEL: Stage = Stage {
