@@ -67,6 +67,8 @@ pub struct Facts {
     pub packages: &'static [(&'static str, &'static str)],
     /// The fuzzer runs on it: it needs pages of 4 KB.
     pub fuzzes: bool,
+    /// The plugin knows the format of its page tables.
+    pub walked: bool,
     /// The root file system of its guests when they run the kernel's selftests: a recipe.
     pub rootfs: &'static str,
     /// The one of its guests when they run the kernel's own tests, or under load. For another
@@ -133,6 +135,7 @@ const ARM64: Facts = Facts {
         ),
     ],
     fuzzes: true,
+    walked: true,
     rootfs: "python-arm64",
     rootfs_tests: "kernel-tests-arm64",
     rust: Some("aarch64-unknown-linux-gnu"),
@@ -192,6 +195,7 @@ const ARMV7: Facts = Facts {
         ),
     ],
     fuzzes: true,
+    walked: true,
     rootfs: "tools-armv7",
     rootfs_tests: "kernel-tests-armv7",
     rust: Some("armv7-unknown-linux-gnueabihf"),
@@ -219,6 +223,7 @@ pub static ALL: &[Facts] = &[
         cflags: &[],
         packages: &[],
         fuzzes: true,
+        walked: true,
         rootfs: "base",
         rootfs_tests: "base",
         rust: None,
@@ -266,6 +271,7 @@ pub static ALL: &[Facts] = &[
     Facts {
         name: "arm64-16k",
         fuzzes: false,
+        walked: false,
         kernel: Some(KernelBuild {
             config: &["arm64", "arm64-16k"],
             ..ARM64_KERNEL
@@ -283,6 +289,7 @@ pub static ALL: &[Facts] = &[
     },
     Facts {
         name: "armv7-lpae",
+        walked: false,
         lab: Some(Board {
             machine: "virt",
             ..ARMV7_BOARD
@@ -317,10 +324,19 @@ impl fmt::Display for Arch {
     }
 }
 
+/// What the kernel, QEMU or Debian call an architecture of another name here.
+const ALSO: &[(&str, &str)] = &[
+    ("x86_64", "amd64"),
+    ("aarch64", "arm64"),
+    ("armhf", "armv7"),
+];
+
 impl std::str::FromStr for Arch {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> Result<Self> {
+        let also = ALSO.iter().find(|(other, _)| *other == name);
+        let name = also.map_or(name, |(_, name)| name);
         match Arch::all().find(|arch| arch.name == name) {
             Some(arch) => Ok(arch),
             None => bail!("unknown architecture {name}; known are: {}", names()),
@@ -416,6 +432,9 @@ mod tests {
     fn every_architecture_is_found_by_its_name_and_another_is_refused() {
         for facts in ALL {
             assert_eq!(facts.name.parse::<Arch>().unwrap().name, facts.name);
+        }
+        for (other, name) in ALSO {
+            assert_eq!(other.parse::<Arch>().unwrap().name, *name);
         }
         let error = "m68k".parse::<Arch>().unwrap_err().to_string();
         assert!(error.contains("m68k") && error.contains("amd64"), "{error}");

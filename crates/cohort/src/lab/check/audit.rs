@@ -131,10 +131,7 @@ impl Options {
                 .map(|(name, line)| step(name, line))
                 .collect();
         }
-        let stock = STOCK
-            .iter()
-            .filter(|(name, _)| self.arch.fuzzes || !name.starts_with("fuzz"));
-        let mut steps: Vec<Step> = stock.map(|(name, line)| step(name, line)).collect();
+        let mut steps: Vec<Step> = STOCK.iter().map(|(name, line)| step(name, line)).collect();
         if self.own() {
             let line = |name: &&str| step(name, &format!("{name} -q -m always"));
             steps.extend(SELFTESTS.iter().map(line));
@@ -149,6 +146,12 @@ impl Options {
         }
         if self.arch != LAB && (self.babelfish || self.load || self.kernel.is_some()) {
             bail!("--babelfish, --load and --kernel are for {LAB} only");
+        }
+        if !self.arch.walked {
+            bail!(
+                "the audit does not know the page tables of {}: it would take their entries for others",
+                self.arch
+            );
         }
         Ok(())
     }
@@ -372,9 +375,10 @@ mod tests {
         let armv7 = names(&["--arch", "armv7"]);
         assert_eq!(armv7.len(), STOCK.len() + SELFTESTS.len());
         assert!(armv7.contains(&"tlb_group".to_string()));
-        // The fuzzer is for pages of 4 KB.
-        let pages = names(&["--arch", "arm64-16k"]);
-        assert_eq!(pages.len(), 1 + SELFTESTS.len());
+        for arch in ["arm64-16k", "armv7-lpae"] {
+            let refused = options(&["--arch", arch]).check().unwrap_err();
+            assert!(refused.to_string().contains(arch), "{refused}");
+        }
         for line in [
             &["--arch", "arm64", "--babelfish"][..],
             &["--arch", "armv7", "--load"],
