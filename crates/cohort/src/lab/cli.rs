@@ -74,7 +74,7 @@ struct Test {
 enum Command {
     /// Check the machine and install the packages that are missing.
     Setup {
-        /// Also install what guests of this architecture need (for `scan-kernels`, `check-model`).
+        /// Also install what kernels and guests of this architecture need.
         #[arg(long, value_name = "NAME")]
         arch: Vec<Arch>,
     },
