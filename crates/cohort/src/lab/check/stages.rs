@@ -230,6 +230,17 @@ const LONG: &[Stage] = &[
             "cohort_join=user",
         ],
     ),
+    tests(
+        "mmtests, protected by entries",
+        &[
+            "cohort",
+            "lab",
+            "mmtests",
+            "--brief",
+            "--append",
+            "cohort_protect=pte",
+        ],
+    ),
     // Containers and services as people start them.
     Stage {
         name: "groups",
@@ -240,6 +251,18 @@ const LONG: &[Stage] = &[
     whole(
         "fuzz, one hour",
         &["cohort", "lab", "fuzz", "--minutes", "60"],
+    ),
+    whole(
+        "fuzz, protected by entries",
+        &[
+            "cohort",
+            "lab",
+            "fuzz",
+            "--minutes",
+            "30",
+            "--append",
+            "cohort_protect=pte",
+        ],
     ),
     // Workers that were not forked from one another join tables as programs of one user.
     whole(
@@ -267,6 +290,18 @@ const LONG: &[Stage] = &[
     whole(
         "flushes, one left out",
         &["cohort", "lab", "audit", "--without", "flush_tlb_mm_range"],
+    ),
+    whole(
+        "flushes, of a shared table left out",
+        &[
+            "cohort",
+            "lab",
+            "audit",
+            "--without",
+            "__cohort_flush",
+            "--",
+            "reclaim_page -q -m always",
+        ],
     ),
     // No process finds another's translation in BabelFish's TLBs, but where no processor drops any,
     // or the kernel reports no change of a table.
@@ -304,6 +339,25 @@ const LONG: &[Stage] = &[
     },
     ARM64_SET_UP,
     on!("arm64", "guest", "test"),
+    on!(
+        "arm64",
+        "guest, protected by entries",
+        "test",
+        "--config",
+        "bench",
+        "--append",
+        "cohort_protect=pte"
+    ),
+    // The kernel has page tables of its own while a process runs.
+    on!(
+        "arm64",
+        "guest, KPTI",
+        "test",
+        "--config",
+        "bench",
+        "--append",
+        "kpti=on"
+    ),
     on!("arm64", "soak, one hour", "soak", "--minutes", "60"),
     on!("arm64", "mmtests, all", "mmtests", "--brief"),
     fuzz!("arm64"),
