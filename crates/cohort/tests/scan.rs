@@ -486,7 +486,7 @@ fn a_capture_that_is_interrupted_leaves_the_older_one() {
         .args(["scan", "capture", "--interval", "60", "-p", &process.pid()])
         .arg(&file)
         .stderr(Stdio::null());
-    // Who started the tests in the background may ignore the signal, and so would the program.
+    // Reset SIGINT: a shell that runs the tests in the background ignores it, and children inherit that.
     // SAFETY: one system call, which is safe between fork and exec.
     unsafe {
         capture.pre_exec(|| {

@@ -27,7 +27,7 @@ void run_fork(void)
 
 	if (opt.zygote)
 		become_zygote(0);
-	/* Apart: it shares what no fork has shared, and warms the kernel's caches. */
+	/* Report the first fork apart: it shares each table for the first time. */
 	fork_round(bare_fork, &s->round[0].fork, &s->round[0].in_fork);
 	first = s->round[0].fork;
 	for (int i = 0; i < opt.rounds; i++)

@@ -427,7 +427,7 @@ fn host_tsc_khz() -> Option<u64> {
         let (to, micros) = (ticks(), start.elapsed().as_micros() as u64);
         (micros > 0 && to > from).then(|| (to - from) * 1_000 / micros)
     };
-    // One that was interrupted between its two clocks is too small.
+    // Take the greatest: an interrupt between the two clocks makes a rate too small.
     (0..3).filter_map(rate).max()
 }
 

@@ -639,7 +639,7 @@ static void test_charge(long arg)
 	ask(1, end_program, held, 0);
 	quit(1);
 	quit(2);
-	/* After few changes memory.stat says for 2 s or more what it said before. */
+	/* Wait long: after few changes memory.stat is stale for 2 s or more. */
 	for (int i = 0; i < 500; i++) {
 		left = kernel_memory();
 		if (left - before < least / 2)

@@ -236,7 +236,7 @@ static void test_woken_midway(long arg)
 	for (int i = 0; i < 500 && ksm("pages_scanned") < scanned + 128; i++)
 		usleep(2000);
 	dormant(1, false);
-	/* Before the next scan can begin. Had the first gone on, 128 pages would be missing. */
+	/* Read the count before the next scan can begin: it must scan all pages again. */
 	scanned = ksm("pages_scanned");
 	if (arg)
 		dormant(1, true);
