@@ -48,7 +48,7 @@ static void cohort_test_entry_mark(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, arch_pmd_cohort_write(*pmd),
 			!arch_cohort_table_protect());
 	KUNIT_EXPECT_FALSE(test, pmd_bad(*pmd));
-	KUNIT_EXPECT_EQ(test, pmd_pfn(*pmd), pmd_pfn(table_entry()));
+	KUNIT_EXPECT_PTR_EQ(test, pmd_page(*pmd), ZERO_PAGE(0));
 
 	arch_pmd_clear_cohort(pmd);
 	KUNIT_EXPECT_EQ(test, pmd_val(*pmd), pmd_val(table_entry()));
@@ -59,7 +59,7 @@ static void cohort_test_entry_mark(struct kunit *test)
 static void cohort_test_entry_upper(struct kunit *test)
 {
 	pmd_t pmd = table_entry();
-	pmd_t made = __pmd(arch_pmd_cohort_upper_val(pmd_pfn(pmd)));
+	pmd_t made = __pmd(arch_pmd_cohort_upper_val(page_to_pfn(ZERO_PAGE(0))));
 
 	arch_pmd_set_cohort(&pmd, false);
 	KUNIT_EXPECT_FALSE(test, arch_pmd_cohort_upper(pmd));
@@ -72,7 +72,7 @@ static void cohort_test_entry_upper(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, arch_pmd_cohort_write(pmd));
 	KUNIT_EXPECT_FALSE(test, pmd_bad(pmd));
 	KUNIT_EXPECT_FALSE(test, pmd_leaf(pmd));
-	KUNIT_EXPECT_EQ(test, pmd_pfn(pmd), pmd_pfn(table_entry()));
+	KUNIT_EXPECT_PTR_EQ(test, pmd_page(pmd), ZERO_PAGE(0));
 
 	arch_pmd_clear_cohort_upper(&pmd);
 	KUNIT_EXPECT_EQ(test, pmd_val(pmd), pmd_val(table_entry()));
