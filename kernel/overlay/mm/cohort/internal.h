@@ -385,7 +385,8 @@ static inline unsigned long cohort_table_end(unsigned long addr,
 static inline void __cohort_join(struct cohort_table *ct,
 				 struct cohort_sharer *sharer)
 {
-	WRITE_ONCE(sharer->table, ct);
+	/* The record before the pointer to it: look_at() takes no lock. */
+	smp_store_release(&sharer->table, ct);
 	list_add_tail(&sharer->in_table, &ct->sharers);
 	ct->users++;
 }

@@ -507,9 +507,12 @@ static struct cohort_upper_sharer *find_upper(struct mm_struct *mm,
 					      unsigned long end)
 {
 	unsigned long index = start >> PUD_SHIFT, last = (end - 1) >> PUD_SHIFT;
-	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_uses *uses = READ_ONCE(mm->cohort.uses);
 	struct cohort_upper_sharer *us;
 
+	/* Without the lock: a process's first table may only just be counted. */
+	if (!uses)
+		return NULL;
 	rcu_read_lock();
 	/* Not cohort_next_upper(), which looks behind the range (invariant 13). */
 	while ((us = cohort_next_record(&uses->uppers, &index)) &&
