@@ -165,6 +165,20 @@ static inline bool cohort_lost_pmds(pud_t *pud, pud_t *entry)
 	return unlikely(pud_none(cohort_read_pud(pud, entry)));
 }
 
+/* pud_none_or_clear_bad() of one value: an entry that goes meanwhile is not bad. */
+static inline bool cohort_none_or_clear_bad(pud_t *pud)
+{
+	pud_t entry = READ_ONCE(*pud);
+
+	if (pud_none(entry))
+		return true;
+	if (unlikely(pud_bad(entry))) {
+		pud_clear_bad(pud);
+		return true;
+	}
+	return false;
+}
+
 #define DECLARE_COHORT_PUD(entry)	pud_t entry
 
 #else /* !CONFIG_COHORT_UPPER */
@@ -175,6 +189,7 @@ static inline bool cohort_lost_pmds(pud_t *pud, pud_t *entry)
 #define cohort_pmd_offset(pud, addr, ...) \
 	pmd_offset(pud, addr)
 #define cohort_lost_pmds(...)		false
+#define cohort_none_or_clear_bad(pud)	pud_none_or_clear_bad(pud)
 
 #endif /* CONFIG_COHORT_UPPER */
 
