@@ -57,6 +57,9 @@
  */
 #define COHORT_UPPER_MAX	1024
 
+/* Random bits that the address of shared memory keeps: as many as Android has left. */
+#define COHORT_RANDOM_MIN	6
+
 static bool may_be_huge(struct vm_area_struct *vma)
 {
 	return IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) &&
@@ -815,6 +818,7 @@ unsigned long cohort_upper_place(struct file *file, unsigned long len,
 	unsigned long place;
 
 	if (!(flags & MAP_SHARED) || (flags & MAP_FIXED) ||
+	    mmap_rnd_bits < PUD_SHIFT - PAGE_SHIFT + COHORT_RANDOM_MIN ||
 	    in_compat_syscall() || !cohort_member(current->mm))
 		return 0;
 	/* The file's huge pages must still fit. */

@@ -405,6 +405,60 @@ static void test_not_shared(long arg)
 		sees(ask(1, holds, 0, 100), "a child does not see shared memory");
 }
 
+/* do processors see stores to code by themselves? */
+#ifdef __aarch64__
+#define CODE_COHERES	false
+#else
+#define CODE_COHERES	true
+#endif
+
+/* Who joins a table cannot clean caches for what others fill in later. */
+static void test_code(long arg)
+{
+	map_memory(ARG_KIND(arg));
+	must_call(mprotect(memory, table_size, PROT_READ | PROT_WRITE | PROT_EXEC));
+	become_zygote();
+	spawn(1);
+	spawn(2);
+	expect_upper(1, CODE_COHERES, "with code");
+	all_intact(3, "with code");
+}
+
+#define RANDOM_BITS	"/proc/sys/vm/mmap_rnd_bits"
+
+static bool lies_at_gigabyte(void)
+{
+	char *p = mmap(NULL, 2 * GIGABYTE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
+
+	must_call(p);
+	munmap(p, 2 * GIGABYTE);
+	return !((uintptr_t)p & (GIGABYTE - 1));
+}
+
+/*
+ * Memory lies at a gigabyte, which takes 18 random bits of its address, unless that leaves
+ * less than six.
+ */
+static void test_random_bits(long unused)
+{
+	char bits[16] = "";
+	bool at_gigabyte;
+
+	if (!sharing_possible())
+		skip("this kernel shares no tables now");
+	need_pmd_tables();
+	if (read_text(RANDOM_BITS, bits, sizeof(bits)) <= 0)
+		skip("no " RANDOM_BITS);
+	become_zygote();
+	must(lies_at_gigabyte() == (atoi(bits) >= 24), "with %d random bits", atoi(bits));
+	if (write_text(RANDOM_BITS, "23"))
+		skip("this machine has more random bits always");
+	at_gigabyte = lies_at_gigabyte();
+	must(!write_text(RANDOM_BITS, bits), "cannot put back " RANDOM_BITS);
+	must(!at_gigabyte, "with 23 random bits");
+}
+
 static void test_dontfork_later(long arg)
 {
 	begin(ARG_KIND(arg));
@@ -635,6 +689,9 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(1) },
 	{ "No PMD table is shared for a few tables", test_not_shared, 3, KINDS, QUICK,
 	  .guards = POLICY },
+	{ "A PMD table is shared over code if caches see stores to it", test_code, 0, KINDS, QUICK,
+	  .guards = INVARIANT(4) },
+	{ "An address keeps some of its random bits", test_random_bits, .guards = POLICY },
 	{ "A child lacks MADV_DONTFORK memory of a table that is shared", test_dontfork_later, 0,
 	  KINDS, QUICK, .guards = INVARIANT(1) },
 	{ "RSS counts the pages of each process, PSS counts each page once", test_accounts, 0,
