@@ -11,11 +11,18 @@
 #include "internal.h"
 
 /*
- * Flush up to this many users one by one, the range alone. For more users, flush
- * their whole TLBs in one round of interrupts: keeping the rest of a TLB is not
- * worth a round per user.
+ * Flush few users one by one, the range alone. For more, flush their whole TLBs in one
+ * round of interrupts: keeping the rest of a TLB is not worth a round per user.
  */
-#define COHORT_FLUSH_SINGLY	3
+#ifndef arch_cohort_flush_singly
+#define arch_cohort_flush_singly(users, start, end)	((users) <= 3)
+#endif
+
+/* Begin to flush one user, and wait for all that have begun. */
+#ifndef arch_cohort_flush_begin
+#define arch_cohort_flush_begin	arch_cohort_flush_user
+#define arch_cohort_flush_wait()	do { } while (0)
+#endif
 
 /* How many bytes a table maps. */
 static unsigned long table_size(struct cohort_table *ct)
@@ -76,13 +83,14 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 		__cohort_bf_flush(ct, start, end);
 	if (!ct->spread && arch_cohort_flush_wide(ct->users, start, end))
 		return;
-	if (ct->users <= COHORT_FLUSH_SINGLY) {
+	if (arch_cohort_flush_singly(ct->users, start, end)) {
 		list_for_each_entry(sharer, &ct->sharers, in_table) {
 			unsigned long at = cohort_user_addr(ct, sharer) + offset;
 
-			arch_cohort_flush_user(cohort_user(ct, sharer), at,
-					       at + (end - start));
+			arch_cohort_flush_begin(cohort_user(ct, sharer), at,
+						at + (end - start));
 		}
+		arch_cohort_flush_wait();
 		return;
 	}
 	if (ct->users > COHORT_FLUSH_USERS) {

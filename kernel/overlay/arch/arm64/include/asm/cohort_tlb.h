@@ -48,6 +48,27 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 	__flush_tlb_range(&vma, start, end, PAGE_SIZE, true, 3);
 }
 
+/*
+ * Users that have the table at different addresses are named one by one, as long as that
+ * is no more than the architecture does for one range at a time.
+ */
+#define arch_cohort_flush_singly(users, start, end)			\
+	((users) <= ARM64_COHORT_BY_ASID ||				\
+	 (users) * (((end) - (start)) >> PAGE_SHIFT) <= MAX_DVM_OPS)
+
+/* All of them are waited for at once. */
+static inline void arch_cohort_flush_begin(struct mm_struct *mm,
+					   unsigned long start,
+					   unsigned long end)
+{
+	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, 0);
+
+	__flush_tlb_range_nosync(&vma, start, end, PAGE_SIZE, true, 3);
+}
+
+#define arch_cohort_flush_begin		arch_cohort_flush_begin
+#define arch_cohort_flush_wait()	__tlbi_sync_s1ish()
+
 /* Flush a process that has turned away from the table of a range: walks end anew. */
 static inline void arch_cohort_flush_leaver(struct mm_struct *mm,
 					    unsigned long start,
