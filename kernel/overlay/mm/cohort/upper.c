@@ -21,8 +21,8 @@
  *
  * Walkers without a lock rely on entries of the level above not being cleared. So
  * a process leaves M only with its mmap_lock held for writing and all regions in
- * M's range locked, or when no thread runs on it any more. It waits for walkers
- * that only keep interrupts off. A walker of the reverse map may still be in M when
+ * M's range locked, or when no thread runs on it any more. The last user waits for
+ * walkers that only keep interrupts off. A walker of the reverse map may still be in M when
  * the process through which it came leaves; what it does there reaches all users.
  * So the last user waits for such walkers before it clears the marks. M itself
  * stays until the last user's regions are off the reverse map, as any table does.
@@ -67,6 +67,15 @@ static bool may_be_huge(struct vm_area_struct *vma)
 				       PMD_ORDER);
 }
 
+/*
+ * M is joined empty and filled by all, so no process can look at its entries for code that
+ * a processor's instruction cache may have as it was (arch_cohort_sync_exec()).
+ */
+static bool may_run_stale(struct vm_area_struct *vma)
+{
+	return ARCH_COHORT_SYNC_EXEC && vma->vm_flags & VM_EXEC;
+}
+
 static bool covers(struct vm_area_struct *vma, unsigned long base)
 {
 	return vma->vm_start <= base && vma->vm_end >= base + PUD_SIZE;
@@ -87,7 +96,7 @@ static noinline bool range_shareable(struct cohort_fork *cf, unsigned long base)
 		/* [vvar] too: changing the time namespace changes its entries. */
 		if (is_cow_mapping(vma->vm_flags) || vma->anon_vma ||
 		    !cohort_vma_shareable(vma->vm_flags) || vma_is_dax(vma) ||
-		    may_be_huge(vma))
+		    may_be_huge(vma) || may_run_stale(vma))
 			return false;
 		mapped += min(vma->vm_end, end) - max(vma->vm_start, base);
 		if (covers(vma, base))
@@ -418,8 +427,8 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 	 * Wait for GUP-fast of former users too: it rechecks the entries below,
 	 * not the one that led it here, and private pages may come next
 	 * (CVE-2025-38085). The flush when that user left may not have
-	 * interrupted it, because a hypervisor can flush for a processor that
-	 * does not run.
+	 * interrupted it: a hypervisor can flush for a processor that does not
+	 * run, and on some architectures no flush interrupts anybody.
 	 */
 	tlb_remove_table_sync_one();
 	/* Without what other users filled, the sum would fall below 0 for a moment. */
@@ -554,7 +563,7 @@ void __cohort_leave_range(struct mm_struct *mm, unsigned long start,
 static bool region_joins(struct vm_area_struct *vma)
 {
 	return cohort_region_joins(vma) && !is_cow_mapping(vma->vm_flags) &&
-	       !vma->anon_vma && !may_be_huge(vma);
+	       !vma->anon_vma && !may_be_huge(vma) && !may_run_stale(vma);
 }
 
 static bool worth_sharing(const struct cohort_open *open)
@@ -807,8 +816,8 @@ int cohort_do_madvise(struct mm_struct *mm, unsigned long start,
  * @flags: MAP_*
  *
  * Prefers the start of a gigabyte, so that as many PMD tables as possible have
- * nothing else in their range. This takes 18 random bits from the address; all
- * members of a cohort have the same layout anyway.
+ * nothing else in their range. This takes 18 random bits from the address, so some must
+ * be left; all members of a cohort have the same layout anyway.
  *
  * Return: an address that is free, or 0 for anywhere.
  */

@@ -11,12 +11,16 @@
 #ifndef __ASM_COHORT_H
 #define __ASM_COHORT_H
 
+#include <linux/atomic.h>
+
 #include <asm/cpufeature.h>
 #include <asm/pgtable.h>
 #include <asm/tlbflush.h>
 
 #define PMD_COHORT_BIT	55
 #define PMD_COHORT	(_AT(pmdval_t, 1) << PMD_COHORT_BIT)
+/* With the above, the entry lies in a PMD table that is shared. Ignored likewise. */
+#define PMD_COHORT_UPPER	(_AT(pmdval_t, 1) << 56)
 /* APTable[1]: no writing. */
 #define PMD_APTABLE_RO_BIT	62
 #define PMD_APTABLE_RO	(_AT(pmdval_t, 1) << PMD_APTABLE_RO_BIT)
@@ -36,6 +40,12 @@ static inline bool arch_pmd_cohort(pmd_t pmd)
 static inline bool arch_pmd_cohort_write(pmd_t pmd)
 {
 	return !(pmd_val(pmd) & PMD_APTABLE_RO);
+}
+
+/* True if all users reach the table through one shared PMD table. */
+static inline bool arch_pmd_cohort_upper(pmd_t pmd)
+{
+	return pmd_val(pmd) & PMD_COHORT_UPPER;
 }
 
 /* The kernel itself leaves hierarchical control on (TCR_EL1.HPD0 is 0). */
@@ -61,6 +71,25 @@ static inline void arch_pmd_clear_cohort(pmd_t *pmdp)
 {
 	clear_bit(PMD_APTABLE_RO_BIT, (unsigned long *)&pmd_val(*pmdp));
 	clear_bit(PMD_COHORT_BIT, (unsigned long *)&pmd_val(*pmdp));
+}
+
+/* An entry for a new table, in a PMD table that is shared. */
+static inline pmdval_t arch_pmd_cohort_upper_val(unsigned long pfn)
+{
+	return __phys_to_pmd_val(PFN_PHYS(pfn)) | PMD_TYPE_TABLE |
+	       PMD_TABLE_PXN | PMD_COHORT | PMD_COHORT_UPPER;
+}
+
+static inline void arch_pmd_set_cohort_upper(pmd_t *pmdp)
+{
+	atomic_long_or(PMD_COHORT | PMD_COHORT_UPPER,
+		       (atomic_long_t *)&pmd_val(*pmdp));
+}
+
+static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
+{
+	atomic_long_andnot(PMD_COHORT | PMD_COHORT_UPPER,
+			   (atomic_long_t *)&pmd_val(*pmdp));
 }
 
 /* The flush at the end of fork has the barrier. */

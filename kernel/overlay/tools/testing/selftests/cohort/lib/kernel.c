@@ -173,11 +173,13 @@ bool sharing_possible(void)
 /* There are none on some architectures, nor for BabelFish's TLBs. */
 bool shares_pmd_tables(void)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 	char buf[64];
 
-	return read_text(COHORT_SYSFS "babelfish", buf, sizeof(buf)) <= 0 ||
-	       !strstr(buf, "[on]");
+	/* arm64 shares them with pages of 4 KB alone. */
+	return page_size == 4096 &&
+	       (read_text(COHORT_SYSFS "babelfish", buf, sizeof(buf)) <= 0 ||
+		!strstr(buf, "[on]"));
 #else
 	return false;
 #endif
