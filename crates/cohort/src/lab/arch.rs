@@ -34,6 +34,8 @@ pub struct KernelBuild {
     pub target: &'static str,
     /// The image that QEMU boots, below the build's directory.
     pub image: &'static str,
+    /// The device tree that QEMU is given, beside the image; None if the machine makes its own.
+    pub tree: Option<&'static str>,
     /// The fragments of `kernel/config`; the later ones may unset what the others set.
     pub config: &'static [&'static str],
     /// What QEMU boots instead of a changed kernel whose image is not vmlinux.
@@ -104,11 +106,19 @@ const ARM64_BOARD: Board = Board {
     host_tsc: false,
 };
 
+/// No accessed or dirty bit in hardware, no invalidation of ranges, no tags.
+const ARM64_A72: Board = Board {
+    machine: "virt",
+    cpu: "cortex-a72,cntfrq=1000000000",
+    ..ARM64_BOARD
+};
+
 const ARM64_KERNEL: KernelBuild = KernelBuild {
     make: "arm64",
     cross: "aarch64-linux-gnu-",
     target: "Image",
     image: "arch/arm64/boot/Image",
+    tree: None,
     config: &["arm64"],
     raw: Some(Raw {
         image: "arch/arm64/boot/Image",
@@ -166,6 +176,7 @@ const ARMV7_KERNEL: KernelBuild = KernelBuild {
     cross: "arm-linux-gnueabihf-",
     target: "zImage",
     image: "arch/arm/boot/zImage",
+    tree: None,
     config: &["armv7"],
     raw: Some(Raw {
         image: "arch/arm/boot/Image",
@@ -243,6 +254,7 @@ pub static ALL: &[Facts] = &[
             cross: "",
             target: "vmlinux",
             image: "vmlinux",
+            tree: None,
             config: &["x86_64"],
             raw: None,
         }),
@@ -256,12 +268,13 @@ pub static ALL: &[Facts] = &[
     },
     ARM64,
     Facts {
+        name: "arm64-a72",
+        lab: Some(ARM64_A72),
+        ..ARM64
+    },
+    Facts {
         name: "arm64-39",
-        lab: Some(Board {
-            // No accessed or dirty bit in hardware, and no invalidation of ranges.
-            cpu: "cortex-a72,cntfrq=1000000000",
-            ..ARM64_BOARD
-        }),
+        lab: Some(ARM64_A72),
         kernel: Some(KernelBuild {
             config: &["arm64", "arm64-39"],
             ..ARM64_KERNEL
@@ -283,6 +296,20 @@ pub static ALL: &[Facts] = &[
         name: "armv7-nopan",
         kernel: Some(KernelBuild {
             config: &["armv7", "armv7-nopan"],
+            ..ARMV7_KERNEL
+        }),
+        ..ARMV7
+    },
+    Facts {
+        name: "armv7-a9",
+        lab: Some(Board {
+            machine: "vexpress-a9",
+            cpu: "cortex-a9",
+            ..ARMV7_BOARD
+        }),
+        kernel: Some(KernelBuild {
+            tree: Some("dts/arm/vexpress-v2p-ca9.dtb"),
+            config: &["armv7", "armv7-a9"],
             ..ARMV7_KERNEL
         }),
         ..ARMV7

@@ -361,7 +361,9 @@ const LONG: &[Stage] = &[
     on!("arm64", "soak, one hour", "soak", "--minutes", "60"),
     on!("arm64", "mmtests, all", "mmtests", "--brief"),
     fuzz!("arm64"),
+    on!("arm64-a72", "guest", "test", "--config", "bench"),
     on!("arm64-39", "guest", "test", "--config", "bench"),
+    on!("arm64-39", "mutations", "mutate"),
     on!("arm64-16k", "guest", "test", "--config", "bench"),
     whole(
         "arm64: flushes",
@@ -376,6 +378,8 @@ const LONG: &[Stage] = &[
     on!("armv7", "guest", "test", "--config", "bench"),
     on!("armv7-nopan", "guest", "test", "--config", "bench"),
     on!("armv7-lpae", "guest", "test", "--config", "bench"),
+    // A boot on the paper's processor.
+    on!("armv7-a9", "guest, sharing", "test", "--config", "bench", "--filter", "share"),
     on!("armv7", "soak, one hour", "soak", "--minutes", "60"),
     on!("armv7", "mmtests, all", "mmtests", "--brief"),
     fuzz!("armv7"),

@@ -368,6 +368,10 @@ impl Spec<'_> {
             .arg(cmdline)
             .arg("-device")
             .arg(format!("virtio-serial-{}", board.bus));
+        let build = self.machine.arch.facts().kernel.as_ref();
+        if let Some(tree) = build.and_then(|build| build.tree) {
+            qemu.arg("-dtb").arg(self.kernel.with_file_name(tree));
+        }
         if let Some(ports) = ports {
             ports.add_to(&mut qemu);
         }

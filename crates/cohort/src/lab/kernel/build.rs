@@ -357,9 +357,11 @@ fn compile(lab: &Lab, arch: Arch, config: Config) -> Result<()> {
                 .max(1),
         ),
     };
+    // The kernel's build names it below its directory of device trees.
+    let tree = target.tree.map(|tree| tree.trim_start_matches("dts/"));
     let mut progress = Progress::new(&format!("building the {name} kernel"), "files", total);
     run_or_fail(
-        make_for(lab, arch, config)?.arg(target.target),
+        make_for(lab, arch, config)?.arg(target.target).args(tree),
         &lab.log(&format!("build-{name}")),
         &format!("the {name} kernel did not build"),
         |event| match event {
