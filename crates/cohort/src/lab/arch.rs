@@ -98,7 +98,8 @@ pub struct Arch(&'static Facts);
 pub const LAB: Arch = Arch(&ALL[0]);
 
 const ARM64_BOARD: Board = Board {
-    machine: "virt",
+    // With memory for tags.
+    machine: "virt,mte=on",
     // The architecture's own pointer authentication is slow under emulation.
     cpu: "max,pauth-impdef=on",
     bus: "device",
