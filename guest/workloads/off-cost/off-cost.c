@@ -2,7 +2,7 @@
 /*
  * What the operations that Cohort hooks into cost a process that has not asked
  * for it: instructions of one fork, exit, exec, fault, mmap, munmap, mprotect,
- * madvise and mremap, in a small process and in a large one. The same program
+ * madvise, reclaim and mremap, in a small process and in a large one. The same program
  * runs on a pristine kernel and on ours, and the least of many rounds is
  * compared: under instruction counting it is the path without interrupts.
  *
@@ -234,6 +234,25 @@ static uint64_t op_madvise(struct context *c)
 	return t;
 }
 
+/*
+ * Reclaim looks at each page through the reverse map, twice, and takes its entry away. The
+ * file is in memory and there is no swap, so the pages themselves stay.
+ */
+static uint64_t op_reclaim(struct context *c)
+{
+	char *p = map_batch(PROT_READ, MAP_SHARED, c->fd);
+	uint64_t t;
+
+	for (int i = 0; i < BATCH; i++)
+		(void)*(volatile char *)(p + i * PAGE);
+	t = ticks();
+	if (madvise(p, BATCH * PAGE, MADV_PAGEOUT))
+		die_errno("madvise(MADV_PAGEOUT)");
+	t = ticks() - t;
+	munmap(p, BATCH * PAGE);
+	return t;
+}
+
 static uint64_t op_mremap(struct context *c)
 {
 	char *p = map_anon_touched();
@@ -297,6 +316,7 @@ static const struct {
 	{ "munmap-touched", op_munmap_touched },
 	{ "mprotect", op_mprotect },
 	{ "madvise", op_madvise },
+	{ "reclaim", op_reclaim },
 	{ "mremap", op_mremap },
 	{ "brk", op_brk },
 	{ "smaps", op_smaps },
