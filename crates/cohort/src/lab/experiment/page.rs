@@ -69,6 +69,8 @@ struct Section {
     beside: Vec<Shown>,
     figures: Vec<Shown>,
     wrong: Vec<String>,
+    /// Flame graphs of it have been drawn.
+    profiled: bool,
 }
 
 /// A figure with an aim.
@@ -185,7 +187,11 @@ fn pages(lab: &Lab, papers: &Papers) -> Result<Vec<(String, String)>> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
-    let topics = topics(&entries, papers);
+    let mut topics = topics(&entries, papers);
+    for section in topics.iter_mut().flat_map(|topic| &mut topic.sections) {
+        let graphs = lab.out(&format!("profile/{}.html", section.name));
+        section.profiled = graphs.exists();
+    }
     let checks = || entries.iter().flat_map(|(entry, _)| entry.checks());
     let summary = Summary {
         date: results::utc(SystemTime::now()),
@@ -325,6 +331,7 @@ fn section((entry, wrong): &Latest, all: &[Latest], papers: &Papers) -> Section 
         beside: beside_paper(&checks),
         figures: figures.collect(),
         wrong: wrong.clone().unwrap_or_default(),
+        profiled: false,
         name,
     }
 }

@@ -30,6 +30,9 @@ fn the_pages_are_whole_and_ask_for_nothing_from_outside() {
     let page = &pages[1].1;
     assert!(page.contains("<svg") && page.contains("the last run in this checkout"));
     assert!(page.contains("old (of change 0123456789ab)"), "{page}");
+    assert!(!page.contains("Flame graphs"), "{page}");
+    files::write(&lab.out("profile/demo.html"), b"").unwrap();
+    assert!(of(&lab)[1].1.contains("href=\"../profile/demo.html\""));
     for (_, html) in pages.iter().chain(&own()) {
         for outside in ["http:", "https:", "src=", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
