@@ -138,6 +138,18 @@ bool cohort_do_flush_ptes(pte_t *ptep, unsigned long start, unsigned long end)
 }
 
 #ifdef ARCH_COHORT_BATCH
+static void defer_users(struct cohort_table *ct)
+{
+	struct tlbflush_unmap_batch *ubc = &current->tlb_ubc;
+
+	/* To flush all drops what BabelFish's TLBs share, too, on processors without users. */
+	if (ct->users > COHORT_FLUSH_USERS || __cohort_bf_shares(ct))
+		ubc->cohort_all = true;
+	else if (!ubc->cohort_all)
+		add_users(&ubc->arch, ct);
+	WRITE_ONCE(ct->deferred, true);
+}
+
 /*
  * Add all users to the caller's batch. Until it has flushed, a user may reach the
  * page by its TLB though the entry is clear, so T remembers it, as mm->
@@ -152,20 +164,22 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 		/* As in __cohort_flush(). */
 		smp_mb();
 		spin_lock(&ct->upper_lock);
-	}
-	/* To flush all drops what BabelFish's TLBs share, too, on processors without users. */
-	if (ct->users > COHORT_FLUSH_USERS || __cohort_bf_shares(ct))
-		ubc->cohort_all = true;
-	else if (!ubc->cohort_all)
-		add_users(&ubc->arch, ct);
-	WRITE_ONCE(ct->deferred, true);
-	if (ct->is_upper)
+		defer_users(ct);
 		spin_unlock(&ct->upper_lock);
+	} else {
+		defer_users(ct);
+	}
 	ubc->flush_required = true;
 	if (pte_dirty(pte))
 		ubc->writable = true;
 }
 #endif
+
+static void flush_deferred(struct cohort_table *ct)
+{
+	WRITE_ONCE(ct->deferred, false);
+	flush_sharers(ct, ct->addr, ct->addr + table_size(ct));
+}
 
 /*
  * Do at once for all users what a batch may not have done yet. The lock of a table
@@ -174,12 +188,13 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
  */
 void __cohort_flush_deferred(struct cohort_table *ct)
 {
-	if (ct->is_upper)
+	if (ct->is_upper) {
 		spin_lock(&ct->upper_lock);
-	WRITE_ONCE(ct->deferred, false);
-	flush_sharers(ct, ct->addr, ct->addr + table_size(ct));
-	if (ct->is_upper)
+		flush_deferred(ct);
 		spin_unlock(&ct->upper_lock);
+	} else {
+		flush_deferred(ct);
+	}
 }
 
 pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,

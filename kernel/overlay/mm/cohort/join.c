@@ -244,8 +244,11 @@ static struct cohort_table *search(const struct cohort_open *like, bool lock)
 			return ct;
 		spin_lock_nested(cohort_table_lock(ct), SINGLE_DEPTH_NESTING);
 		/* If not, it was taken back since: then it is nobody's to join. */
-		if (ct->open == open)
+		if (ct->open == open) {
+			/* The caller's from here on: sparse does not follow it. */
+			__release(cohort_table_lock(ct));
 			return ct;
+		}
 		spin_unlock(cohort_table_lock(ct));
 	}
 	return NULL;
@@ -427,6 +430,7 @@ static bool try_join(struct joiner *a)
 	if (!done)
 		ct = cohort_find_open(&a->like);
 	if (ct) {
+		__acquire(cohort_table_lock(ct));
 		if (a->addr != ct->addr)
 			ct->spread = true;
 		if (ARCH_COHORT_SYNC_EXEC)

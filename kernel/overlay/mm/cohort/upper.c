@@ -629,6 +629,7 @@ static void join_or_open_upper(struct upper_joiner *a)
 	rcu_read_lock();
 	upper = may_join ? cohort_find_open(a->open) : NULL;
 	if (upper) {
+		__acquire(&upper->upper_lock);
 		if (a->us->addr != upper->addr)
 			upper->spread = true;
 		__join(upper, a->us);

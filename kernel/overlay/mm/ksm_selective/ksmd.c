@@ -74,14 +74,18 @@ struct ksm_selective *ksm_selective_lock(struct mm_struct *mm)
 
 	spin_lock(&ksm_mmlist_lock);
 	slot = mm_slot_lookup(mm_slots_hash, mm);
-	if (slot)
+	if (slot) {
+		/* The caller's from here on: sparse does not follow it. */
+		__release(&ksm_mmlist_lock);
 		return &mm_slot_entry(slot, struct ksm_mm_slot, slot)->selective;
+	}
 	spin_unlock(&ksm_mmlist_lock);
 	return NULL;
 }
 
 void ksm_selective_unlock(void)
 {
+	__acquire(&ksm_mmlist_lock);
 	spin_unlock(&ksm_mmlist_lock);
 }
 
