@@ -6,13 +6,14 @@ use crate::lab::Lab;
 use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::translations;
 use crate::lab::guest::job::Step;
-use crate::lab::guest::programs;
+use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::protocol::{FATAL, Test, Verdict, kunit, tap};
 use crate::lab::guest::rootfs;
 use crate::lab::guest::run::{Machine, Outcome, Spec};
 use crate::lab::kernel::build::{self, Config};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 
 /// The program that prints KUnit's results.
 const KUNIT_PROGRAM: &str = "kunit";
@@ -23,7 +24,9 @@ const REGRESSIONS_STEP: &str = "fuzz-regressions";
 /// The fuzzer's options in it. Its own seconds: a debug kernel needs more for the last look.
 const FUZZ_OPTIONS: &str = "--seed 1 --seconds 30 --race 15 --noise 1 --tap";
 /// The modes that the tests run in: sharing where asked for, and at every fork.
-const MODES: &[&str] = &["optin", "always"];
+const MODES: &[&str] = &["optin", ALWAYS];
+/// The one that shares most.
+const ALWAYS: &str = "always";
 /// Programs that a short run has in one mode alone, by how their names begin; the others, and all
 /// in a full run, run in both. What they test hardly depends on the mode, and they are divided so
 /// that both guests end at about the same time.
@@ -95,17 +98,11 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
-    let &How {
-        full, every_mode, ..
-    } = how;
     let filter = how.filter.as_deref();
-    let append = &how.append;
     if how.tlb_group && !build::sets_option(lab, arch, config, TLB_GROUP)? {
         bail!("the {arch} kernel has no {TLB_GROUP}: its processes cannot share TLB entries");
     }
     let kernel = build::build_for(lab, arch, config)?;
-    let machine = Machine::of(arch)?;
-    let init = programs::init_for(lab, arch)?;
     let mut selftests = programs::selftests(lab, arch, config)?;
     if build::has_option(lab, arch, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab, arch)?);
@@ -130,47 +127,13 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     if how.tlb_group {
         all.push(programs::workload_for(lab, arch, LEADER)?);
     }
-    // Files on a disk, swap and direct I/O are among what is tested.
-    let rootfs = rootfs::image(lab, arch.rootfs)?;
-    let boot = |mode: &'static str, steps: Vec<Step>, again: &str| {
-        Spec {
-            name: format!("test-{}-{mode}{again}", config.name(arch)),
-            machine,
-            kernel: &kernel.image,
-            memory: 1_024,
-            cpus: cpus(),
-            icount: false,
-            rootfs: Some(&rootfs),
-            read_limit: None,
-            // Two nodes, as far as the kernel can tell: pages move between them.
-            cmdline: format!("numa=fake=2 cohort={mode} {append}"),
-            init: &init,
-            programs: &all,
-            steps,
-            plugin: None,
-            limit: GUEST_LIMIT * times(full),
-        }
-        .run(lab)
-        .with_context(|| format!("the guest in mode {mode}"))
-    };
-    // Beside each other: most tests keep one processor busy.
-    let boot_all = |jobs: &[(&'static str, Vec<Step>)], again: &str| -> Vec<Result<Outcome>> {
-        std::thread::scope(|scope| {
-            let guests: Vec<_> = jobs
-                .iter()
-                .map(|(mode, steps)| scope.spawn(|| boot(mode, steps.clone(), again)))
-                .collect();
-            guests
-                .into_iter()
-                .map(|guest| guest.join().expect("a guest's thread does not panic"))
-                .collect()
-        })
-    };
+    let name = format!("test-{}", config.name(arch));
+    let guests = Guests::new(lab, arch, name, &kernel.image, &all, how)?;
     // Empty if the filter chooses only the model's tests.
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
     let jobs: Vec<_> = modes
         .map(|&mode| {
-            let all = full || every_mode || filter.is_some();
+            let all = how.full || how.every_mode || filter.is_some();
             let mut names = chosen.clone();
             names.retain(|name| all || runs_in(name, mode));
             (mode, steps(&names, mode, how))
@@ -182,40 +145,126 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
             true => Ok(Vec::new()),
             false => translations::tests(lab, &kernel, &model),
         });
-        let outcomes = boot_all(&jobs, "");
+        let outcomes = guests.boot_all(&jobs, "");
         (
             outcomes,
             models.join().expect("a model's thread does not panic"),
         )
     });
-    let mut found = Vec::new();
-    let mut doubts = Vec::new();
-    for (outcome, (mode, steps_taken)) in outcomes.into_iter().zip(&jobs) {
-        let tests = verdicts(&outcome?, steps_taken);
-        let doubtful = doubtful(&tests);
-        if !doubtful.is_empty() {
-            eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
-            doubts.push((*mode, steps(&doubtful, mode, how)));
-        }
-        found.push((*mode, tests));
-    }
-    for (outcome, (mode, steps_taken)) in boot_all(&doubts, "-again").into_iter().zip(&doubts) {
-        let (_, tests) = found
-            .iter_mut()
-            .find(|(of, _)| of == mode)
-            .expect("a mode in doubt was found in");
-        second_look(tests, verdicts(&outcome?, steps_taken));
-    }
     let models = models?.into_iter().map(|test| ("model", test));
-    let tests = found
-        .into_iter()
-        .flat_map(|(mode, tests)| tests.into_iter().map(move |(_, test)| (mode, test)));
+    let tests = guests.judge(outcomes, &jobs)?;
     let mut tally = Tally::new();
-    for (mode, test) in tests.chain(models) {
+    for (mode, test) in tests.into_iter().chain(models) {
         count(&mut tally, mode, &test);
         print(mode, &test)?;
     }
     Ok(tally)
+}
+
+/// A mode, and the steps of its guest.
+type Job = (&'static str, Vec<Step>);
+
+/// What the guests of a run have in common.
+struct Guests<'a> {
+    lab: &'a Lab,
+    /// The beginning of their names.
+    name: String,
+    machine: Machine<'static>,
+    kernel: &'a Path,
+    init: PathBuf,
+    programs: &'a [Program],
+    rootfs: PathBuf,
+    how: &'a How,
+}
+
+impl<'a> Guests<'a> {
+    fn new(
+        lab: &'a Lab,
+        arch: Arch,
+        name: String,
+        kernel: &'a Path,
+        programs: &'a [Program],
+        how: &'a How,
+    ) -> Result<Self> {
+        Ok(Guests {
+            lab,
+            name,
+            machine: Machine::of(arch)?,
+            kernel,
+            init: programs::init_for(lab, arch)?,
+            programs,
+            // Files on a disk, swap and direct I/O are among what is tested.
+            rootfs: rootfs::image(lab, arch.rootfs)?,
+            how,
+        })
+    }
+
+    fn boot(&self, (mode, steps): &Job, again: &str) -> Result<Outcome> {
+        Spec {
+            name: format!("{}-{mode}{again}", self.name),
+            machine: self.machine,
+            kernel: self.kernel,
+            memory: 1_024,
+            cpus: cpus(),
+            icount: false,
+            rootfs: Some(&self.rootfs),
+            read_limit: None,
+            // Two nodes, as far as the kernel can tell: pages move between them.
+            cmdline: format!("numa=fake=2 cohort={mode} {}", self.how.append),
+            init: &self.init,
+            programs: self.programs,
+            steps: steps.clone(),
+            plugin: None,
+            limit: GUEST_LIMIT * times(self.how.full),
+        }
+        .run(self.lab)
+        .with_context(|| format!("the guest in mode {mode}"))
+    }
+
+    /// Beside each other: most tests keep one processor busy.
+    fn boot_all(&self, jobs: &[Job], again: &str) -> Vec<Result<Outcome>> {
+        std::thread::scope(|scope| {
+            let guests: Vec<_> = jobs
+                .iter()
+                .map(|job| scope.spawn(|| self.boot(job, again)))
+                .collect();
+            guests
+                .into_iter()
+                .map(|guest| guest.join().expect("a guest's thread does not panic"))
+                .collect()
+        })
+    }
+
+    /// All tests with their modes, after a second guest for those in doubt.
+    fn judge(
+        &self,
+        outcomes: Vec<Result<Outcome>>,
+        jobs: &[Job],
+    ) -> Result<Vec<(&'static str, Test)>> {
+        let mut found = Vec::new();
+        let mut doubts = Vec::new();
+        for (outcome, (mode, steps_taken)) in outcomes.into_iter().zip(jobs) {
+            let tests = verdicts(&outcome?, steps_taken);
+            let doubtful = doubtful(&tests);
+            if !doubtful.is_empty() {
+                eprintln!("mode {mode}: {} failed; once more", doubtful.join(", "));
+                doubts.push((*mode, steps(&doubtful, mode, self.how)));
+            }
+            found.push((*mode, tests));
+        }
+        let second = self.boot_all(&doubts, "-again");
+        for (outcome, (mode, steps_taken)) in second.into_iter().zip(&doubts) {
+            let (_, tests) = found
+                .iter_mut()
+                .find(|(of, _)| of == mode)
+                .expect("a mode in doubt was found in");
+            second_look(tests, verdicts(&outcome?, steps_taken));
+        }
+        Ok(found
+            .into_iter()
+            .flat_map(|(mode, tests)| tests.into_iter().map(move |(_, test)| (mode, test)))
+            .collect())
+    }
 }
 
 /// Those of the programs `names`, and of the model's tests, whose names hold `filter`; an error if
@@ -400,7 +449,6 @@ mod tests {
     use super::*;
     use crate::lab::guest::protocol::Report;
     use crate::lab::guest::run::End;
-    use std::path::PathBuf;
 
     #[test]
     fn a_short_run_has_each_program_in_some_mode() {

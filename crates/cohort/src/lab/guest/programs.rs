@@ -267,27 +267,38 @@ pub fn selftests(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<Program>> 
         files::remove(&target)?;
         files::make_dir(&target)?;
         let headers = build::headers(lab, arch, config)?;
-        let target_of = arch.build()?;
         run_or_fail(
-            Command::new("make")
-                .arg("-C")
-                .arg(&dir)
-                .arg(format!("OUTPUT={}", target.display()))
-                .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
-                .arg(format!("ARCH={}", target_of.make))
-                .arg(format!("CROSS_COMPILE={}", target_of.cross))
-                // The guest has no libraries; their Makefile adds to what it finds here.
-                .env("LDFLAGS", "-static")
-                .env_remove("MAKEFLAGS")
-                .env_remove("MAKELEVEL"),
+            &mut make_selftests(arch, &lab.out(config.tree()), &headers, &target)?,
             &lab.log(&format!("selftests-{arch}")),
             "the selftests did not build",
             |_| (),
         )?;
         files::write(&stamp, hash.as_bytes())?;
     }
+    built_selftests(&target)
+}
+
+/// `make` for the selftests of the kernel's tree `tree`, with its headers, into `target`.
+fn make_selftests(arch: Arch, tree: &Path, headers: &Path, target: &Path) -> Result<Command> {
+    let build = arch.build()?;
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(tree.join(SELFTESTS))
+        .arg(format!("OUTPUT={}", target.display()))
+        .arg(format!("KHDR_INCLUDES=-isystem {}", headers.display()))
+        .arg(format!("ARCH={}", build.make))
+        .arg(format!("CROSS_COMPILE={}", build.cross))
+        // The guest has no libraries; their Makefile adds to what it finds here.
+        .env("LDFLAGS", "-static")
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL");
+    Ok(make)
+}
+
+/// The programs that [`make_selftests`] left in `target`.
+fn built_selftests(target: &Path) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
-    for file in files::walk(&target)? {
+    for file in files::walk(target)? {
         let mode = file.metadata().map(|meta| meta.permissions().mode());
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if mode.is_ok_and(|mode| mode & 0o111 != 0) && !name.contains('.') {
