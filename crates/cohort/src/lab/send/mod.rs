@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab series`: the patches that would be sent, in series, and what a maintainer would ask
-//! of them first: do they apply, does checkpatch like them, does each build?
+//! of them first: do they apply, does checkpatch like them, does each build, does sparse find
+//! anything new?
 
 mod plan;
+mod sparse;
+mod tree;
 
 use super::check::tally::Tally;
 use crate::lab::Lab;
 use crate::lab::arch::{self, Arch};
 use crate::lab::experiment::kept;
+use crate::lab::guest::setup;
 use crate::lab::host::files;
-use crate::lab::host::process::{output, run_logged};
-use crate::lab::kernel::build::{self, Config};
+use crate::lab::host::process::{Event, output, run_logged};
 use crate::lab::kernel::{series, source};
 use crate::output::say;
 use crate::show;
 use anyhow::{Context, Result, bail};
 use plan::{Patch, Plan, Series};
+use sparse::Warnings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use tree::{Answer, Tree};
 
 /// The width to which a text is wrapped.
 const WIDTH: usize = 72;
@@ -26,31 +31,9 @@ const WIDTH: usize = 72;
 const WIDEST: usize = 75;
 /// What checkpatch says of every new file, and only a maintainer can answer.
 const IGNORED: &str = "FILE_PATH_CHANGES";
-/// Directories that are built after each patch: all that a hook touches, and all that includes
-/// what they declare.
-const BUILT: &[&str] = &[
-    "mm/",
-    "kernel/fork.o",
-    "kernel/sys.o",
-    "kernel/cred.o",
-    "kernel/nsproxy.o",
-    "kernel/events/",
-    "kernel/cgroup/",
-    "kernel/time/",
-    "fs/exec.o",
-    "fs/userfaultfd.o",
-    "fs/proc/",
-    "lib/maple_tree.o",
-];
-/// The same of an architecture, by its name for `make`.
-const BUILT_OF: &[(&str, &[&str])] = &[
-    ("x86_64", &["arch/x86/mm/", "arch/x86/entry/vdso/vma.o"]),
-    ("arm64", &["arch/arm64/mm/", "arch/arm64/kernel/"]),
-    ("arm", &["arch/arm/mm/", "arch/arm/kernel/"]),
-];
-
 /// What to write and what to ask.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("heads").multiple(true))]
 pub struct Options {
     /// Where to write the patches, a directory per series. Files there named as patches are
     /// (NNNN-*.patch) are removed first, also those edited by hand; others stay.
@@ -59,10 +42,14 @@ pub struct Options {
     #[arg(long)]
     pub checkpatch: bool,
     /// Build the changed directories of the kernel after each series, or after each patch.
-    #[arg(long, value_enum, value_name = "AFTER")]
+    #[arg(long, value_enum, value_name = "AFTER", group = "heads")]
     pub build: Option<After>,
-    /// Build those of this series alone, or of all for its architecture.
-    #[arg(long, value_name = "SERIES", requires = "build")]
+    /// Check the files that each series touches with sparse; fail if it finds what it did not find
+    /// before the series.
+    #[arg(long, group = "heads")]
+    pub sparse: bool,
+    /// Build and check with sparse this series alone; all are written.
+    #[arg(long, value_name = "SERIES", requires = "heads")]
     pub only: Option<String>,
 }
 
@@ -140,6 +127,9 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
             .collect();
         bail!("there is no series {only}; there are: {}", names.join(", "));
     }
+    if options.sparse {
+        setup::install_missing(lab, &["sparse"], "cohort lab series DIR --sparse")?;
+    }
     files::make_dir(&lab.out("series"))?;
     let _lock = files::Lock::take(&lab.out("series.lock"), "another run of `lab series`")?;
     // A directory that cannot be written must show before the kernel is unpacked.
@@ -148,72 +138,149 @@ pub fn series(lab: &Lab, options: &Options) -> Result<Tally> {
     }
     let version = source::pristine(lab)?;
     let written = write(lab, &plan, &version, &options.dir)?;
-    let mut tally = Tally::new();
-    let mut count = |name: String, wrong: Vec<String>| -> Result<()> {
+    let mut run = Run {
+        lab,
+        options,
+        plan: &plan,
+        applied: Repository::create(&lab.out("series/applied"))?,
+        tree: None,
+        tally: Tally::new(),
+    };
+    baseline(lab, &plan, &run.applied, &version)?;
+    for (series, patches) in plan.series.iter().zip(&written) {
+        if !run.series(series, patches)? {
+            // What follows would fail for this one.
+            return Ok(run.tally);
+        }
+    }
+    let wrong = differences(lab, &run.applied, &version)?;
+    run.count("all series make the lab's kernel".into(), wrong)?;
+    Ok(run.tally)
+}
+
+/// The series, applied one after the other.
+struct Run<'a> {
+    lab: &'a Lab,
+    options: &'a Options,
+    plan: &'a Plan,
+    /// What is applied so far.
+    applied: Repository,
+    /// For the architecture that was last built for.
+    tree: Option<Tree<'a>>,
+    tally: Tally,
+}
+
+impl Run<'_> {
+    /// Prints and counts a test: it passed if nothing is wrong.
+    fn count(&mut self, name: String, wrong: Vec<String>) -> Result<()> {
         say!("{} {name}", if wrong.is_empty() { "ok" } else { "not ok" })?;
         match wrong.is_empty() {
-            true => tally.passed += 1,
+            true => self.tally.passed += 1,
             false => {
                 for line in &wrong {
                     say!("    {line}")?;
                 }
-                tally.fail(name, &wrong);
+                self.tally.fail(name, &wrong);
             }
         }
         Ok(())
-    };
-    let applied = Repository::create(&lab.out("series/applied"))?;
-    baseline(lab, &plan, &applied, &version)?;
-    let mut builder: Option<Builder> = None;
-    for (series, patches) in plan.series.iter().zip(&written) {
+    }
+
+    /// Applies a series and asks what the options say; false if a patch does not apply.
+    fn series(&mut self, series: &Series, patches: &[PathBuf]) -> Result<bool> {
+        let options = self.options;
+        let arch = series.arch.unwrap_or(arch::LAB);
+        let only = options.only.as_ref();
+        let wanted = only.is_none_or(|only| *only == series.name);
+        let touched = touched(patches)?;
+        let before = match wanted && options.sparse {
+            true => Some(self.sparse(arch, &touched)?),
+            false => None,
+        };
         for (number, patch) in patches.iter().enumerate() {
             let name = patch.strip_prefix(&options.dir).unwrap_or(patch);
             let name = name.display();
-            let mut am = applied.command(&["am", "--quiet", "--whitespace=error-all"]);
-            let wrong = failure(
-                am.arg(patch.canonicalize().context("a patch is gone")?),
-                lab,
-            )?;
+            let mut am = self
+                .applied
+                .command(&["am", "--quiet", "--whitespace=error-all"]);
+            am.arg(patch.canonicalize().context("a patch is gone")?);
+            let wrong = failure(&mut am, self.lab)?;
             let broken = !wrong.is_empty();
-            count(format!("{name}: git am takes it"), wrong)?;
+            self.count(format!("{name}: git am takes it"), wrong)?;
             if broken {
-                // What follows would fail for this one.
-                return Ok(tally);
+                return Ok(false);
             }
             if options.checkpatch {
-                count(
-                    format!("{name}: checkpatch --strict"),
-                    checkpatch(lab, &plan, patch)?,
-                )?;
+                let wrong = checkpatch(self.lab, self.plan, patch)?;
+                self.count(format!("{name}: checkpatch --strict"), wrong)?;
             }
             let last = number + 1 == patches.len();
-            let wanted = options
-                .only
-                .as_ref()
-                .is_none_or(|only| *only == series.name);
             let due = match options.build {
                 None => false,
                 Some(After::Patch) => wanted,
                 Some(After::Series) => wanted && last,
             };
             if due {
-                let arch = series.arch.unwrap_or(arch::LAB);
-                let builder = match &mut builder {
-                    Some(builder) if builder.arch == arch => builder,
-                    other => other.insert(Builder::new(lab, arch)?),
+                let what = match last {
+                    true => series.name.clone(),
+                    false => name.to_string(),
                 };
-                let what = if last {
-                    &series.name
-                } else {
-                    &name.to_string()
-                };
-                count(format!("{what}: builds"), builder.build(lab, &applied)?)?;
+                let wrong = tree_of(self.lab, arch, &mut self.tree)?.build(&self.applied)?;
+                self.count(format!("{what}: builds"), wrong)?;
             }
         }
+        if let Some(before) = before {
+            let after = self.sparse(arch, &touched)?;
+            let wrong = added(self.plan, series, before, after);
+            self.count(format!("{}: sparse finds nothing new", series.name), wrong)?;
+        }
+        Ok(true)
     }
-    let wrong = differences(lab, &applied, &version)?;
-    count("all series make the lab's kernel".into(), wrong)?;
-    Ok(tally)
+
+    /// What sparse says of what is applied so far.
+    fn sparse(&mut self, arch: Arch, touched: &BTreeSet<String>) -> Result<Answer<Warnings>> {
+        tree_of(self.lab, arch, &mut self.tree)?.sparse(&self.applied, touched)
+    }
+}
+
+/// The tree of an architecture: the one that is there, or a new one in its place.
+fn tree_of<'a, 'b>(
+    lab: &'a Lab,
+    arch: Arch,
+    tree: &'b mut Option<Tree<'a>>,
+) -> Result<&'b Tree<'a>> {
+    let new = match tree.take() {
+        Some(tree) if tree.arch == arch => tree,
+        _ => Tree::new(lab, arch)?,
+    };
+    Ok(tree.insert(new))
+}
+
+/// The files that patches touch.
+fn touched(patches: &[PathBuf]) -> Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for patch in patches {
+        let files = series::touched(&files::read(patch)?);
+        all.extend(files.into_iter().map(|file| file.path));
+    }
+    Ok(all)
+}
+
+/// What sparse says after a series and not before, but for what is accepted.
+fn added(
+    plan: &Plan,
+    series: &Series,
+    before: Answer<Warnings>,
+    after: Answer<Warnings>,
+) -> Vec<String> {
+    match (before, after) {
+        (Ok(before), Ok(after)) => {
+            let mut new = after.new_since(&before);
+            new.retain(|line| !plan.accepts(&series.name, line));
+            new
+        }
+        (Err(wrong), _) | (_, Err(wrong)) => wrong,
+    }
 }
 
 /// Puts the files that hooks touch into a repository, as they are in the stock kernel.
@@ -466,14 +533,20 @@ fn wrap(text: &str) -> String {
     lines.join("\n")
 }
 
-/// What a command that failed said; nothing if it did not fail.
-fn failure(command: &mut Command, lab: &Lab) -> Result<Vec<String>> {
+/// How a command ended, and what it said.
+fn said(command: &mut Command, lab: &Lab) -> Result<(ExitStatus, Vec<String>)> {
     let mut lines = Vec::new();
     let status = run_logged(command, &lab.log("series"), |event| {
-        if let crate::lab::host::process::Event::Line(line) = event {
+        if let Event::Line(line) = event {
             lines.push(line.to_string());
         }
     })?;
+    Ok((status, lines))
+}
+
+/// What a command that failed said; nothing if it did not fail.
+fn failure(command: &mut Command, lab: &Lab) -> Result<Vec<String>> {
+    let (status, mut lines) = said(command, lab)?;
     if status.success() {
         return Ok(Vec::new());
     }
@@ -513,73 +586,6 @@ fn checkpatch(lab: &Lab, plan: &Plan, patch: &Path) -> Result<Vec<String>> {
         .map(line)
         .filter(|line| !plan.accepts(&patch.to_string_lossy(), line))
         .collect())
-}
-
-/// A kernel tree that gets one patch after the other.
-struct Builder {
-    arch: Arch,
-    tree: PathBuf,
-    out: PathBuf,
-}
-
-impl Builder {
-    /// A copy of the stock kernel.
-    fn new(lab: &Lab, arch: Arch) -> Result<Self> {
-        let tree = lab.out("series/linux");
-        files::make_dir(&tree)?;
-        output(
-            Command::new("rsync")
-                .args(["--archive", "--checksum", "--delete"])
-                .arg(format!("{}/", lab.out("linux/pristine").display()))
-                .arg(format!("{}/", tree.display())),
-        )?;
-        let out = lab.out(&format!("series/build-{arch}"));
-        files::make_dir(&out)?;
-        Ok(Builder { arch, tree, out })
-    }
-
-    fn make(&self, lab: &Lab) -> Result<Command> {
-        let mut make = build::make_for(lab, self.arch, Config::Bench)?;
-        // The last one counts.
-        make.arg("-C")
-            .arg(&self.tree)
-            .arg(format!("O={}", self.out.display()));
-        Ok(make)
-    }
-
-    /// Builds what the repository holds now; returns why it does not build.
-    fn build(&self, lab: &Lab, repository: &Repository) -> Result<Vec<String>> {
-        let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
-        output(
-            Command::new("rsync")
-                .args(["--recursive", "--perms", "--checksum", "--exclude=/.git"])
-                .arg(format!("{}/", repository.0.display()))
-                .arg(format!("{}/", self.tree.display())),
-        )?;
-        // An option that is not there yet is passed over.
-        let all: String = build::fragments_for(lab, self.arch, Config::Bench)?
-            .iter()
-            .map(|(_, text)| text.as_str())
-            .collect();
-        let wanted = self.out.join("lab.config");
-        files::write(&wanted, all.as_bytes())?;
-        let mut configure = self.make(lab)?;
-        let wrong = failure(
-            configure
-                .arg("allnoconfig")
-                .env("KCONFIG_ALLCONFIG", &wanted),
-            lab,
-        )?;
-        if !wrong.is_empty() {
-            return Ok(wrong);
-        }
-        let name = self.arch.build()?.make;
-        let own = BUILT_OF.iter().filter(|(of, _)| *of == name);
-        let mut make = self.make(lab)?;
-        make.arg("KCFLAGS=-Werror").args(BUILT);
-        make.args(own.flat_map(|(_, paths)| *paths));
-        failure(&mut make, lab)
-    }
 }
 
 /// The files in which the applied series differ from the lab's kernel.
@@ -631,6 +637,7 @@ mod tests {
             dir: lab.out("sent"),
             checkpatch: false,
             build: Some(After::Patch),
+            sparse: false,
             only: Some("nosuch".into()),
         };
         let problem = series(&lab, &options).unwrap_err().to_string();
@@ -674,11 +681,50 @@ mod tests {
             dir: lab.out("plain"),
             checkpatch: false,
             build: None,
+            sparse: false,
             only: None,
         };
         let problem = format!("{:#}", series(&lab, &options).unwrap_err());
         assert!(problem.contains("cannot create"), "{problem}");
         assert!(problem.contains("plain/1-first"), "{problem}");
+    }
+
+    #[test]
+    fn one_series_alone_is_asked_something() {
+        let takes = |words: &str| {
+            let command = <Options as clap::Args>::augment_args(clap::Command::new("series"));
+            let words = format!("series sent {words}");
+            command.try_get_matches_from(words.split(' ')).is_ok()
+        };
+        assert!(!takes("--only first"));
+        assert!(takes("--only first --sparse"));
+        assert!(takes("--only first --build patch --sparse"));
+    }
+
+    #[test]
+    fn what_sparse_says_anew_is_wrong_unless_it_is_accepted() {
+        let accepted = "\n[[accepted]]\npatch = \"first\"\nsays = \"in 'f'\"\nwhy = \"Stock's.\"\n";
+        let (_dir, lab) = plan::tests::lab(&format!("{}{accepted}", plan::tests::PLAN));
+        let written = write_all(&lab);
+        let plan = Plan::read(&lab).unwrap();
+        let touched = touched(&written[0]).unwrap();
+        assert_eq!(
+            touched.iter().collect::<Vec<_>>(),
+            ["mm/cohort/core.c", "mm/doc.rst", "mm/memory.c"]
+        );
+        let says = |name: &str| {
+            let line = format!("mm/memory.c:1:2: warning: imbalance in '{name}'");
+            Ok(Warnings::parse(std::iter::once(line.as_str()), "/tree"))
+        };
+        let added =
+            |number: usize, before, after| added(&plan, &plan.series[number], before, after);
+        assert_eq!(added(0, says("g"), says("g")), [""; 0]);
+        assert_eq!(added(0, says("g"), says("f")), [""; 0]);
+        let new = ["mm/memory.c: warning: imbalance in 'f'"];
+        assert_eq!(added(1, says("g"), says("f")), new);
+        let broken = || Err(vec!["mm/memory.c: error".into()]);
+        assert_eq!(added(0, says("g"), broken()), ["mm/memory.c: error"]);
+        assert_eq!(added(0, broken(), says("g")), ["mm/memory.c: error"]);
     }
 
     #[test]

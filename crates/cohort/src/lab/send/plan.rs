@@ -22,13 +22,13 @@ struct File {
     accepted: Vec<Accepted>,
 }
 
-/// What checkpatch says and stays as it is.
+/// What checkpatch or sparse says and stays as it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Accepted {
-    /// A part of the patch's path.
+    /// A part of the patch's path; for sparse, of the series' name.
     patch: String,
-    /// A part of what checkpatch says.
+    /// A part of what is said.
     says: String,
     /// Why it stays.
     why: String,
@@ -149,7 +149,7 @@ impl Plan {
         })
     }
 
-    /// What checkpatch says of a patch is accepted, with a reason.
+    /// What checkpatch says of a patch, or sparse of a series, is accepted, with a reason.
     pub fn accepts(&self, patch: &str, says: &str) -> bool {
         let fits = |a: &Accepted| patch.contains(&a.patch) && says.contains(&a.says);
         self.accepted.iter().any(fits)

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A kernel tree that gets one patch after the other, and is built and checked with sparse.
+
+use super::sparse::{self, Warnings};
+use super::{Repository, failure, said};
+use crate::lab::Lab;
+use crate::lab::arch::Arch;
+use crate::lab::host::files;
+use crate::lab::host::process::output;
+use crate::lab::kernel::build::{self, Config};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is built after each patch: all C files that a hook touches and the configuration has, and
+/// all that includes what they declare.
+const BUILT: &[&str] = &[
+    "mm/",
+    "kernel/fork.o",
+    "kernel/exit.o",
+    "kernel/sys.o",
+    "kernel/cred.o",
+    "kernel/nsproxy.o",
+    "kernel/events/",
+    "kernel/cgroup/",
+    "kernel/time/",
+    "fs/binfmt_elf.o",
+    "fs/exec.o",
+    "fs/userfaultfd.o",
+    "fs/proc/",
+    "lib/maple_tree.o",
+];
+/// The same of an architecture, by its name for `make`.
+const BUILT_OF: &[(&str, &[&str])] = &[
+    ("x86_64", &["arch/x86/mm/", "arch/x86/entry/vdso/vma.o"]),
+    ("arm64", &["arch/arm64/mm/", "arch/arm64/kernel/"]),
+    ("arm", &["arch/arm/mm/", "arch/arm/kernel/"]),
+];
+/// The same for each build, or `make` would compile all again.
+const FLAGS: &str = "KCFLAGS=-Werror";
+/// How the line begins that `make` prints for each file that sparse is to check.
+const CHECKS: &str = "  CHECK ";
+
+/// What was asked for, or why there is none: lines.
+pub type Answer<T> = std::result::Result<T, Vec<String>>;
+
+/// The tree of an architecture, and the directory that it is built in.
+pub struct Tree<'a> {
+    lab: &'a Lab,
+    pub arch: Arch,
+    source: PathBuf,
+    out: PathBuf,
+}
+
+impl<'a> Tree<'a> {
+    /// A copy of the stock kernel.
+    pub fn new(lab: &'a Lab, arch: Arch) -> Result<Self> {
+        let source = lab.out("series/linux");
+        files::make_dir(&source)?;
+        output(
+            Command::new("rsync")
+                .args(["--archive", "--checksum", "--delete"])
+                .arg(format!("{}/", lab.out("linux/pristine").display()))
+                .arg(format!("{}/", source.display())),
+        )?;
+        let out = lab.out(&format!("series/build-{arch}"));
+        files::make_dir(&out)?;
+        Ok(Tree {
+            lab,
+            arch,
+            source,
+            out,
+        })
+    }
+
+    fn make(&self) -> Result<Command> {
+        let mut make = build::make_for(self.lab, self.arch, Config::Bench)?;
+        // The last one counts.
+        make.arg("-C")
+            .arg(&self.source)
+            .arg(format!("O={}", self.out.display()))
+            .arg(FLAGS);
+        Ok(make)
+    }
+
+    /// Builds the changed directories of what the repository holds now; returns why they do not
+    /// build.
+    pub fn build(&self, repository: &Repository) -> Result<Vec<String>> {
+        let name = self.arch.build()?.make;
+        let own = BUILT_OF.iter().filter(|(of, _)| *of == name);
+        let all: Vec<&str> = BUILT
+            .iter()
+            .chain(own.flat_map(|(_, paths)| *paths))
+            .copied()
+            .collect();
+        self.build_targets(repository, &all)
+    }
+
+    fn build_targets(&self, repository: &Repository, targets: &[&str]) -> Result<Vec<String>> {
+        let _lock = files::Lock::take(&self.lab.out("kbuild.lock"), "the kernel build")?;
+        output(
+            Command::new("rsync")
+                .args(["--recursive", "--perms", "--checksum", "--exclude=/.git"])
+                .arg(format!("{}/", repository.0.display()))
+                .arg(format!("{}/", self.source.display())),
+        )?;
+        let wrong = self.configure()?;
+        if !wrong.is_empty() {
+            return Ok(wrong);
+        }
+        failure(self.make()?.args(targets), self.lab)
+    }
+
+    /// Configures it as the `bench` kernel.
+    fn configure(&self) -> Result<Vec<String>> {
+        // An option that is not there yet is passed over.
+        let all: String = build::fragments_for(self.lab, self.arch, Config::Bench)?
+            .iter()
+            .map(|(_, text)| text.as_str())
+            .collect();
+        let wanted = self.out.join("lab.config");
+        files::write(&wanted, all.as_bytes())?;
+        let mut configure = self.make()?;
+        configure
+            .arg("allnoconfig")
+            .env("KCONFIG_ALLCONFIG", &wanted);
+        failure(&mut configure, self.lab)
+    }
+
+    /// What sparse says of the C files among `touched` that the configuration has. Builds them
+    /// before: a file has an object then, or is not checked.
+    pub fn sparse(
+        &self,
+        repository: &Repository,
+        touched: &BTreeSet<String>,
+    ) -> Result<Answer<Warnings>> {
+        let wrong = self.build(repository)?;
+        if !wrong.is_empty() {
+            return Ok(Err(wrong));
+        }
+        let mut sources = sparse::sources(touched);
+        // An object may be left of a patch that is not applied yet.
+        sources.retain(|source| {
+            self.source.join(source).exists() && self.out.join(object(source)).exists()
+        });
+        if sources.is_empty() {
+            // Without a target `make` would check the whole kernel.
+            return Ok(Ok(Warnings::default()));
+        }
+        let _lock = files::Lock::take(&self.lab.out("kbuild.lock"), "the kernel build")?;
+        let mut make = self.make()?;
+        make.arg("C=2")
+            .args(sources.iter().map(|source| object(source)));
+        let (status, lines) = said(&mut make, self.lab)?;
+        let is_checked = |source: &&str| {
+            let end = format!("/{source}");
+            let mut checks = lines.iter().filter(|line| line.starts_with(CHECKS));
+            checks.any(|line| line.ends_with(&end))
+        };
+        // Silence would pass for a file without warnings.
+        let missed = sources.iter().copied().find(|source| !is_checked(source));
+        if !status.success() || missed.is_some() {
+            return Ok(Err(vec![format!(
+                "sparse did not check {} ({status}); the full log is {}",
+                missed.unwrap_or("all files"),
+                self.lab.log("series").display()
+            )]));
+        }
+        let lines = lines.iter().map(String::as_str);
+        Ok(Ok(Warnings::parse(lines, &self.real_source()?)))
+    }
+
+    /// The source's path as the kernel's build prints it.
+    fn real_source(&self) -> Result<String> {
+        let path = self.source.canonicalize().context("the tree is gone")?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+}
+
+/// The object of a C file.
+fn object(source: &str) -> PathBuf {
+    Path::new(source).with_extension("o")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::kernel::series::{read_series, touched};
+
+    /// C files that the lab's configurations do not have.
+    const ABSENT: &[&str] = &["arch/x86/platform/efi/efi_64.c", "kernel/tsacct.c"];
+
+    #[test]
+    fn every_c_file_that_a_hook_touches_is_built() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let targets = || {
+            let own = BUILT_OF.iter().flat_map(|(_, paths)| *paths);
+            BUILT.iter().chain(own)
+        };
+        for hook in read_series(&root.join("kernel/hooks")).unwrap() {
+            let files = touched(&files::read(&hook).unwrap());
+            let paths: BTreeSet<String> = files.into_iter().map(|file| file.path).collect();
+            for source in sparse::sources(&paths) {
+                let object = object(source).to_string_lossy().into_owned();
+                let is_built = targets().any(|target| match target.ends_with('/') {
+                    true => object.starts_with(target),
+                    false => object == *target,
+                });
+                assert!(is_built || ABSENT.contains(&source), "{source}");
+            }
+        }
+    }
+}
