@@ -279,10 +279,16 @@ fn of(command: &str) -> Option<Extra> {
             "cohort lab profile zygote-fork",
             "Show which kernel functions its guests spend instructions in.",
         )],
-        "cohort lab series" => &[(
-            "cohort lab series out/series",
-            "Write the patches with their cover letters.",
-        )],
+        "cohort lab series" => &[
+            (
+                "cohort lab series out/series",
+                "Write the patches with their cover letters.",
+            ),
+            (
+                "cohort lab series out/series --only groups --sparse --test",
+                "Check one series as it is before the later ones.",
+            ),
+        ],
         "cohort lab record" => &[(
             "cohort lab record zygote-fork",
             "Write the memory accesses of its guests to out/traces.",

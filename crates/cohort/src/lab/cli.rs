@@ -131,7 +131,7 @@ enum Command {
     /// leaves out a TLB flush.
     Audit(audit::Options),
     /// Write the patches that would be sent, in series with cover letters, and check that git takes
-    /// them.
+    /// them; on request also that each series builds and passes its tests without the later ones.
     Series(Counted<send::Options>),
     /// Run every test, stage by stage, and print a table of their times: what `make test` runs.
     Stages {

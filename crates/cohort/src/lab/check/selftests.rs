@@ -161,6 +161,22 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Runs all `selftests` of another tree than the lab's in one guest, which shares always.
+pub fn run_all(
+    lab: &Lab,
+    arch: Arch,
+    name: String,
+    kernel: &Path,
+    selftests: &[Program],
+) -> Result<Vec<Test>> {
+    let how = How::default();
+    let guests = Guests::new(lab, arch, name, kernel, selftests, &how)?;
+    let names: Vec<&str> = selftests.iter().map(Program::name).collect();
+    let jobs = [(ALWAYS, steps(&names, ALWAYS, &how))];
+    let tests = guests.judge(guests.boot_all(&jobs, ""), &jobs)?;
+    Ok(tests.into_iter().map(|(_, test)| test).collect())
+}
+
 /// A mode, and the steps of its guest.
 type Job = (&'static str, Vec<Step>);
 

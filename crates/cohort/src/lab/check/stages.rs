@@ -428,8 +428,9 @@ const LONG: &[Stage] = &[
         "cohort_tlb_do_claim",
         TLB_GROUP
     ),
-    // What would be sent: git takes it, checkpatch likes it, the end of each series builds, for its
-    // architecture: so after the set-up of these.
+    // What would be sent: git takes it, checkpatch likes it, each patch builds. Sparse finds nothing
+    // new at the end of each series, and its tests pass there without the later ones. For each
+    // series' architecture: so after the set-up of these.
     tests(
         "series",
         &[
@@ -439,7 +440,9 @@ const LONG: &[Stage] = &[
             "out/sent",
             "--checkpatch",
             "--build",
-            "series",
+            "patch",
+            "--sparse",
+            "--test",
         ],
     ),
     tests(

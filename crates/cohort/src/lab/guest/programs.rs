@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the selftests are in the kernel's tree.
-const SELFTESTS: &str = "tools/testing/selftests/cohort";
+pub const SELFTESTS: &str = "tools/testing/selftests/cohort";
 
 /// The bit of the kernel's taint mask that KUnit sets when it ran, which is not a complaint.
 pub const TAINT_TEST: u64 = 1 << 18;
@@ -279,7 +279,7 @@ pub fn selftests(lab: &Lab, arch: Arch, config: Config) -> Result<Vec<Program>> 
 }
 
 /// `make` for the selftests of the kernel's tree `tree`, with its headers, into `target`.
-fn make_selftests(arch: Arch, tree: &Path, headers: &Path, target: &Path) -> Result<Command> {
+pub fn make_selftests(arch: Arch, tree: &Path, headers: &Path, target: &Path) -> Result<Command> {
     let build = arch.build()?;
     let mut make = Command::new("make");
     make.arg("-C")
@@ -296,7 +296,7 @@ fn make_selftests(arch: Arch, tree: &Path, headers: &Path, target: &Path) -> Res
 }
 
 /// The programs that [`make_selftests`] left in `target`.
-fn built_selftests(target: &Path) -> Result<Vec<Program>> {
+pub fn built_selftests(target: &Path) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for file in files::walk(target)? {
         let mode = file.metadata().map(|meta| meta.permissions().mode());

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab series`: the patches that would be sent, in series, and what a maintainer would ask
 //! of them first: do they apply, does checkpatch like them, does each build, does sparse find
-//! anything new?
+//! anything new, and does each series pass its own tests without the later ones?
 
 mod plan;
 mod sparse;
 mod tree;
 
+use super::check::selftests;
 use super::check::tally::Tally;
 use crate::lab::Lab;
 use crate::lab::arch::{self, Arch};
 use crate::lab::experiment::kept;
+use crate::lab::guest::programs::SELFTESTS;
 use crate::lab::guest::setup;
 use crate::lab::host::files;
 use crate::lab::host::process::{Event, output, run_logged};
@@ -48,7 +50,11 @@ pub struct Options {
     /// before the series.
     #[arg(long, group = "heads")]
     pub sparse: bool,
-    /// Build and check with sparse this series alone; all are written.
+    /// Boot the kernel at the end of each series that has selftests/cohort, and run these there,
+    /// in a guest that shares at every fork.
+    #[arg(long, group = "heads")]
+    pub test: bool,
+    /// Build, check with sparse and test this series alone; all are written.
     #[arg(long, value_name = "SERIES", requires = "heads")]
     pub only: Option<String>,
 }
@@ -234,12 +240,37 @@ impl Run<'_> {
             let wrong = added(self.plan, series, before, after);
             self.count(format!("{}: sparse finds nothing new", series.name), wrong)?;
         }
+        if wanted && options.test {
+            self.test(arch, series)?;
+        }
         Ok(true)
     }
 
     /// What sparse says of what is applied so far.
     fn sparse(&mut self, arch: Arch, touched: &BTreeSet<String>) -> Result<Answer<Warnings>> {
         tree_of(self.lab, arch, &mut self.tree)?.sparse(&self.applied, touched)
+    }
+
+    /// Runs the selftests at the end of a series, if there are any by then: each case is a test.
+    fn test(&mut self, arch: Arch, series: &Series) -> Result<()> {
+        if !self.applied.0.join(SELFTESTS).join("Makefile").exists() {
+            return Ok(());
+        }
+        let tree = tree_of(self.lab, arch, &mut self.tree)?;
+        let bootable = match tree.bootable(&self.applied)? {
+            Ok(bootable) => bootable,
+            Err(wrong) => {
+                let name = format!("{}: kernel and selftests build", series.name);
+                return self.count(name, wrong);
+            }
+        };
+        let name = format!("series-{}", series.name);
+        let (kernel, programs) = (&bootable.image, &bootable.selftests);
+        for test in selftests::run_all(self.lab, arch, name, kernel, programs)? {
+            selftests::count(&mut self.tally, &series.name, &test);
+            selftests::print(&series.name, &test)?;
+        }
+        Ok(())
     }
 }
 
@@ -638,6 +669,7 @@ mod tests {
             checkpatch: false,
             build: Some(After::Patch),
             sparse: false,
+            test: false,
             only: Some("nosuch".into()),
         };
         let problem = series(&lab, &options).unwrap_err().to_string();
@@ -682,6 +714,7 @@ mod tests {
             checkpatch: false,
             build: None,
             sparse: false,
+            test: false,
             only: None,
         };
         let problem = format!("{:#}", series(&lab, &options).unwrap_err());
@@ -698,7 +731,7 @@ mod tests {
         };
         assert!(!takes("--only first"));
         assert!(takes("--only first --sparse"));
-        assert!(takes("--only first --build patch --sparse"));
+        assert!(takes("--only first --build patch --sparse --test"));
     }
 
     #[test]

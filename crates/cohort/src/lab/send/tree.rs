@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A kernel tree that gets one patch after the other, and is built and checked with sparse.
+//! A kernel tree that gets one patch after the other, and is built, checked with sparse and booted.
 
 use super::sparse::{self, Warnings};
 use super::{Repository, failure, said};
 use crate::lab::Lab;
 use crate::lab::arch::Arch;
+use crate::lab::guest::programs::{self, Program};
 use crate::lab::host::files;
 use crate::lab::host::process::output;
 use crate::lab::kernel::build::{self, Config};
@@ -44,6 +45,12 @@ const CHECKS: &str = "  CHECK ";
 
 /// What was asked for, or why there is none: lines.
 pub type Answer<T> = std::result::Result<T, Vec<String>>;
+
+/// A kernel that can be booted, with its selftests.
+pub struct Bootable {
+    pub image: PathBuf,
+    pub selftests: Vec<Program>,
+}
 
 /// The tree of an architecture, and the directory that it is built in.
 pub struct Tree<'a> {
@@ -175,6 +182,31 @@ impl<'a> Tree<'a> {
     fn real_source(&self) -> Result<String> {
         let path = self.source.canonicalize().context("the tree is gone")?;
         Ok(path.to_string_lossy().into_owned())
+    }
+
+    /// The kernel and the selftests of what the repository holds now.
+    pub fn bootable(&self, repository: &Repository) -> Result<Answer<Bootable>> {
+        let build = self.arch.build()?;
+        for target in [build.target, "headers"] {
+            let wrong = self.build_targets(repository, &[target])?;
+            if !wrong.is_empty() {
+                return Ok(Err(wrong));
+            }
+        }
+        let programs = self.lab.out(&format!("series/selftests-{}", self.arch));
+        // Those of the series before may not be among them.
+        files::remove(&programs)?;
+        files::make_dir(&programs)?;
+        let headers = self.out.join("usr/include");
+        let mut make = programs::make_selftests(self.arch, &self.source, &headers, &programs)?;
+        let wrong = failure(&mut make, self.lab)?;
+        if !wrong.is_empty() {
+            return Ok(Err(wrong));
+        }
+        Ok(Ok(Bootable {
+            image: self.out.join(build.image),
+            selftests: programs::built_selftests(&programs)?,
+        }))
     }
 }
 
