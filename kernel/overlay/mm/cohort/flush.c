@@ -15,7 +15,11 @@
  * round of interrupts: keeping the rest of a TLB is not worth a round per user.
  */
 #ifndef arch_cohort_flush_singly
-#define arch_cohort_flush_singly(users, start, end)	((users) <= 3)
+static bool arch_cohort_flush_singly(unsigned int users, unsigned long start,
+				     unsigned long end)
+{
+	return users <= 3;
+}
 #endif
 
 /* Begin to flush one user, and wait for all that have begun. */
