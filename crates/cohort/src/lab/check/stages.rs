@@ -379,7 +379,15 @@ const LONG: &[Stage] = &[
     on!("armv7-nopan", "guest", "test", "--config", "bench"),
     on!("armv7-lpae", "guest", "test", "--config", "bench"),
     // A boot on the paper's processor.
-    on!("armv7-a9", "guest, sharing", "test", "--config", "bench", "--filter", "share"),
+    on!(
+        "armv7-a9",
+        "guest, sharing",
+        "test",
+        "--config",
+        "bench",
+        "--filter",
+        "share"
+    ),
     on!("armv7", "soak, one hour", "soak", "--minutes", "60"),
     on!("armv7", "mmtests, all", "mmtests", "--brief"),
     fuzz!("armv7"),
