@@ -87,7 +87,7 @@ static struct {
 	size_t killed, family, out_of_order, descending;
 	unsigned int victims;
 	int last_sharer;
-	enum role last;
+	enum role smallest;
 	bool small;
 } seen;
 
@@ -271,14 +271,15 @@ static void count_victim(const char *name)
 	if (seen.killed < FIRST_VICTIMS)
 		seen.victims = 10 * seen.victims + role;
 	seen.killed++;
-	seen.out_of_order += role < seen.last;
+	seen.out_of_order += role < seen.smallest;
 	seen.family += role == ZYGOTE || role == HEAVY || role == SHARER;
 	if (role == SHARER) {
 		seen.descending += sharer == seen.last_sharer - 1;
 		seen.last_sharer = sharer;
 	}
 	seen.small |= role == SMALL;
-	seen.last = role;
+	if (role > seen.smallest)
+		seen.smallest = role;
 }
 
 /* Read what is new in the log. */
