@@ -10,23 +10,22 @@
 
 #include "internal.h"
 
-/*
- * Flush few users one by one, the range alone. For more, flush their whole TLBs in one
- * round of interrupts: keeping the rest of a TLB is not worth a round per user.
- */
-#ifndef arch_cohort_flush_singly
-static bool arch_cohort_flush_singly(unsigned int users, unsigned long start,
-				     unsigned long end)
-{
-	return users <= 3;
-}
-#endif
-
 /* Begin to flush one user, and wait for all that have begun. */
 #ifndef arch_cohort_flush_begin
 #define arch_cohort_flush_begin	arch_cohort_flush_user
 #define arch_cohort_flush_wait()	do { } while (0)
 #endif
+
+/*
+ * Flush few users one by one, the range alone; more of them if all that takes few
+ * invalidations. Else flush whole TLBs: to keep the rest of them is not worth it.
+ */
+static bool flush_singly(unsigned int users, unsigned long start,
+			 unsigned long end)
+{
+	return users <= ARCH_COHORT_FLUSH_USERS ||
+	       users * ((end - start) >> PAGE_SHIFT) <= ARCH_COHORT_FLUSH_PAGES;
+}
 
 /* How many bytes a table maps. */
 static unsigned long table_size(struct cohort_table *ct)
@@ -87,7 +86,7 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 		__cohort_bf_flush(ct, start, end);
 	if (!ct->spread && arch_cohort_flush_wide(ct->users, start, end))
 		return;
-	if (arch_cohort_flush_singly(ct->users, start, end)) {
+	if (flush_singly(ct->users, start, end)) {
 		list_for_each_entry(sharer, &ct->sharers, in_table) {
 			unsigned long at = cohort_user_addr(ct, sharer) + offset;
 

@@ -63,18 +63,11 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 }
 
 /*
- * Users that have the table at different addresses are named one by one, as long as that
- * takes no more invalidations than a range.
+ * See flush_singly(): users that have the table at different addresses are named one by
+ * one, as long as that takes no more invalidations than a range.
  */
-static inline bool arch_cohort_flush_singly(unsigned int users,
-					    unsigned long start,
-					    unsigned long end)
-{
-	return users <= ARM_COHORT_BY_ASID ||
-	       users * ((end - start) >> PAGE_SHIFT) <= ARM_COHORT_PAGES;
-}
-
-#define arch_cohort_flush_singly	arch_cohort_flush_singly
+#define ARCH_COHORT_FLUSH_USERS	ARM_COHORT_BY_ASID
+#define ARCH_COHORT_FLUSH_PAGES	ARM_COHORT_PAGES
 
 /* Flush a process that has turned away from the table of a range: walks end anew. */
 static inline void arch_cohort_flush_leaver(struct mm_struct *mm,

@@ -49,18 +49,11 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 }
 
 /*
- * Users that have the table at different addresses are named one by one, as long as that
- * is no more than the architecture does for one range at a time.
+ * See flush_singly(): users that have the table at different addresses are named one by
+ * one, as long as that is no more than the architecture does for one range at a time.
  */
-static inline bool arch_cohort_flush_singly(unsigned int users,
-					    unsigned long start,
-					    unsigned long end)
-{
-	return users <= ARM64_COHORT_BY_ASID ||
-	       users * ((end - start) >> PAGE_SHIFT) <= MAX_DVM_OPS;
-}
-
-#define arch_cohort_flush_singly	arch_cohort_flush_singly
+#define ARCH_COHORT_FLUSH_USERS	ARM64_COHORT_BY_ASID
+#define ARCH_COHORT_FLUSH_PAGES	MAX_DVM_OPS
 
 /* All of them are waited for at once. */
 static inline void arch_cohort_flush_begin(struct mm_struct *mm,

@@ -24,6 +24,10 @@ static inline bool arch_cohort_flush_wide(unsigned int users,
 	return false;
 }
 
+/* See flush_singly(): each user is a round of interrupts. */
+#define ARCH_COHORT_FLUSH_USERS	3
+#define ARCH_COHORT_FLUSH_PAGES	0
+
 /* Flush a range for one user; the tables stay. */
 static inline void arch_cohort_flush_user(struct mm_struct *mm,
 					  unsigned long start,
