@@ -99,7 +99,7 @@ static inline void cohort_look(struct mm_struct *mm)
 /* Before the high-water mark of a process is taken: it has no estimate. May sleep. */
 static inline void cohort_look_guessed(struct mm_struct *mm)
 {
-	if (mm_cohort(mm) && cohort_guess(mm))
+	if (mm_cohort(mm) && cohort_guessed(mm))
 		cohort_do_look(mm);
 }
 
@@ -123,7 +123,8 @@ static inline unsigned long cohort_pgtables_bytes(struct mm_struct *mm)
  */
 static inline long cohort_badness(struct mm_struct *mm)
 {
-	return cohort_guess(mm) + atomic_long_read(&mm->cohort.swap) +
+	return cohort_guess(mm) + cohort_guess_swap(mm) +
+	       atomic_long_read(&mm->cohort.swap) +
 	       atomic_long_read(&mm->cohort.borrowed);
 }
 

@@ -43,6 +43,8 @@ enum cohort_object {
  * @slot: where the child's tree holds the current region
  * @base: below this address all tables are shared or copied
  * @unpaid: pages of regions that it has duplicated and not committed yet
+ * @uncopied: pages of which the child gets none if they are a file's
+ * @wiped: pages of which the child gets none
  */
 struct cohort_fork {
 	bool sharing;
@@ -59,6 +61,8 @@ struct cohort_fork {
 	unsigned long base;
 	unsigned long refused_upper;
 	unsigned long unpaid;
+	unsigned long uncopied;
+	unsigned long wiped;
 };
 
 /* Declare @name: the state of a fork that shares, else NULL, so that its calls do nothing. */

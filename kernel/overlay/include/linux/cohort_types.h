@@ -8,6 +8,7 @@
 #ifdef CONFIG_COHORT
 
 #include <linux/atomic.h>
+#include <linux/math64.h>
 #include <linux/types.h>
 
 struct cohort_group;
@@ -21,8 +22,12 @@ struct cohort_uses;
  * struct cohort_mm - what an address space keeps as a member of a cohort
  * @uses: its records of shared tables; NULL until it first shares one
  * @rss: resident pages in tables that others are charged for, as last seen
- * @guess: the same in tables that nobody has counted yet, as estimated
  * @swap: swap entries in such tables, as last seen
+ * @guess: resident pages in tables that nobody has counted yet, as estimated
+ * @guess_swap: the same for swap entries
+ * @guess_scale: what @guess and @guess_swap are multiplied by, in units of
+ *		 1/COHORT_GUESS_ONE, so that at its fork a child counts for what its parent
+ *		 did
  * @borrowed: page-table pages that others are charged for, as last seen
  * @nr_tables: number of shared tables it uses; 0 makes every hook return at once
  * @nr_upper: how many of them are PMD tables
@@ -43,8 +48,10 @@ struct cohort_uses;
 struct cohort_mm {
 	struct cohort_uses *uses;
 	atomic_long_t rss;
-	atomic_long_t guess;
 	atomic_long_t swap;
+	atomic_long_t guess;
+	atomic_long_t guess_swap;
+	u32 guess_scale;
 	atomic_long_t borrowed;
 	atomic_t nr_tables;
 	unsigned int nr_upper;
@@ -67,7 +74,17 @@ struct cohort_mm {
 /* What get_mm_rss() adds: resident pages in tables that others are charged for. */
 #define cohort_rss(mm)	((unsigned long)atomic_long_read(&(mm)->cohort.rss))
 /* What those add who may not wait for a count: it is in no mark that stays. */
-#define cohort_guess(mm) ((unsigned long)atomic_long_read(&(mm)->cohort.guess))
+#define cohort_guess(mm)	cohort_scaled(mm, guess)
+#define cohort_guess_swap(mm)	cohort_scaled(mm, guess_swap)
+
+#define COHORT_GUESS_ONE	BIT(16)
+#define cohort_scaled(mm, what)						\
+	((unsigned long)mul_u64_u32_shr(atomic_long_read(&(mm)->cohort.what), \
+					(mm)->cohort.guess_scale, 16))
+/* True if it uses tables that nobody has counted. */
+#define cohort_guessed(mm)						\
+	(atomic_long_read(&(mm)->cohort.guess) ||			\
+	 atomic_long_read(&(mm)->cohort.guess_swap))
 
 #else /* !CONFIG_COHORT */
 

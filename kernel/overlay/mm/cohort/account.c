@@ -15,8 +15,9 @@
  * a fault, does not count it, which a stock kernel would (see Limits). What is
  * reclaimed from a table is seen then too: until then it counts still, so nobody
  * gains. Whoever must not wait, as the OOM killer, or the tick, takes the sum as it
- * is, with an estimate of what nobody has counted yet (invariant 13). A high-water mark
- * has no estimate: a process that ends, or unmaps a table, counts first.
+ * is, with an estimate of what nobody has counted yet (invariant 13). Its total is known:
+ * a child counts for what its parent did at the fork, less what fork does not copy. A
+ * high-water mark has no estimate: a process that ends, or unmaps a table, counts first.
  */
 #include <linux/mm.h>
 #include <linux/oom.h>
@@ -108,15 +109,128 @@ static void __set_seen(struct cohort_run *run, unsigned int i, u32 maps)
 {
 	struct cohort_mm *cohort = &run->mm->cohort;
 	u32 seen = run->seen[i];
+	bool guess = seen & COHORT_MAPS_GUESS;
 
 	if (maps == seen)
 		return;
 	atomic_long_sub(cohort_maps_resident(seen),
-			seen & COHORT_MAPS_GUESS ? &cohort->guess : &cohort->rss);
+			guess ? &cohort->guess : &cohort->rss);
+	atomic_long_sub(cohort_maps_swap(seen),
+			guess ? &cohort->guess_swap : &cohort->swap);
 	atomic_long_add(cohort_maps_resident(maps), &cohort->rss);
-	atomic_long_add((long)cohort_maps_swap(maps) - cohort_maps_swap(seen),
-			&cohort->swap);
+	atomic_long_add(cohort_maps_swap(maps), &cohort->swap);
 	WRITE_ONCE(run->seen[i], maps);
+}
+
+/* What a process maps, and has in swap, in tables that it is charged for. */
+static long own_pages(struct mm_struct *mm)
+{
+	return get_mm_counter_sum(mm, MM_ANONPAGES) +
+	       get_mm_counter_sum(mm, MM_FILEPAGES) +
+	       get_mm_counter_sum(mm, MM_SHMEMPAGES) +
+	       get_mm_counter_sum(mm, MM_SWAPENTS);
+}
+
+/* The same in tables that others are charged for, and that somebody has counted. */
+static long borrowed_pages(struct mm_struct *mm)
+{
+	return cohort_rss(mm) + atomic_long_read(&mm->cohort.swap);
+}
+
+static long maps_pages(u32 maps)
+{
+	return cohort_maps_resident(maps) + cohort_maps_swap(maps);
+}
+
+/* By how much a child has seen more than its parent in the tables of a run. */
+static long newer_in_run(struct cohort_run *run, struct cohort_run *old)
+{
+	unsigned long used = run->used & old->used;
+	unsigned int i;
+	long sum = 0;
+
+	for_each_set_bit(i, &used, COHORT_RUN_TABLES) {
+		struct cohort_table *ct = READ_ONCE(old->sharers[i].table);
+		u32 maps = READ_ONCE(run->seen[i]), seen = READ_ONCE(old->seen[i]);
+
+		if (!ct || READ_ONCE(ct->charged) == &old->sharers[i] ||
+		    ((maps | seen) & COHORT_MAPS_GUESS))
+			continue;
+		sum += max(maps_pages(maps) - maps_pages(seen), 0L);
+	}
+	return sum;
+}
+
+/*
+ * What a child has seen in tables that the parent borrows, too, beyond what the parent last
+ * saw there: siblings have filled it.
+ */
+static long newer_pages(struct mm_struct *mm, struct mm_struct *oldmm)
+{
+	struct cohort_uses *uses = mm->cohort.uses, *olduses = oldmm->cohort.uses;
+	struct cohort_upper_sharer *us, *oldus;
+	struct cohort_run *run, *old;
+	unsigned long index, at;
+	long sum = 0;
+
+	/* A parent that owns all its tables, as a zygote, knows what is in them. */
+	if (!atomic_long_read(&oldmm->cohort.borrowed))
+		return 0;
+	rcu_read_lock();
+	for (index = 0; (us = cohort_next_record(&uses->uppers, &index)); index++) {
+		at = index;
+		oldus = cohort_next_record(&olduses->uppers, &at);
+		if (oldus && at == index)
+			sum += max(atomic_long_read(&us->rss) + atomic_long_read(&us->swap) -
+				   atomic_long_read(&oldus->rss) -
+				   atomic_long_read(&oldus->swap), 0L);
+		cond_resched_rcu();
+	}
+	for (index = 0; (run = cohort_next_run(uses, &index)); index++) {
+		at = index;
+		old = cohort_next_run(olduses, &at);
+		if (old && at == index)
+			sum += newer_in_run(run, old);
+		cond_resched_rcu();
+	}
+	rcu_read_unlock();
+	return sum;
+}
+
+/**
+ * cohort_scale_guess() - correct what a child's uncounted tables are estimated to map
+ * @cf: the fork, which has duplicated all regions or has failed
+ *
+ * Fork copies or shares what the parent maps, and the parent knows how much that is, as a
+ * stock kernel does, whose child adds up what is copied. So the child's tables that nobody
+ * has counted map what is left of the parent's sum (invariant 14). How much is in regions
+ * of which fork copies nothing is not known, but for a bound: within it the estimate
+ * decides. The correction is a factor, and gone when all tables are counted.
+ */
+void cohort_scale_guess(struct cohort_fork *cf)
+{
+	struct mm_struct *mm = cf->mm, *oldmm = cf->oldmm;
+	long guess, most, least, files;
+	u64 scale;
+
+	guess = atomic_long_read(&mm->cohort.guess) +
+		atomic_long_read(&mm->cohort.guess_swap);
+	if (!guess)
+		return;
+	/* The parent's first: what somebody counts meanwhile is in both, not in neither. */
+	most = cohort_guess(oldmm) + cohort_guess_swap(oldmm);
+	most += borrowed_pages(oldmm) + own_pages(oldmm) -
+		borrowed_pages(mm) - own_pages(mm) + newer_pages(mm, oldmm);
+	most = max(most, 0L);
+	/* No more than the parent has of files. */
+	files = get_mm_counter(oldmm, MM_FILEPAGES) +
+		get_mm_counter(oldmm, MM_SHMEMPAGES) + borrowed_pages(oldmm);
+	least = most - min_t(unsigned long, cf->uncopied, files) - cf->wiped -
+		(oldmm->total_vm - mm->total_vm);
+	scale = (u64)clamp(guess, max(least, 0L), most) * COHORT_GUESS_ONE;
+	/* No table maps more than it has entries. */
+	mm->cohort.guess_scale = min_t(u64, div64_ul(scale, guess),
+				       PTRS_PER_PTE * COHORT_GUESS_ONE);
 }
 
 /**

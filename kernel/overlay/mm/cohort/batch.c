@@ -113,7 +113,7 @@ int cohort_do_fork_pay(struct cohort_fork *cf)
 }
 
 /**
- * cohort_do_fork_end() - free what a fork has not used
+ * cohort_do_fork_end() - let the child count for what it got, and free what is left over
  * @cf: the fork; both processes are locked for writing
  */
 void cohort_do_fork_end(struct cohort_fork *cf)
@@ -121,6 +121,7 @@ void cohort_do_fork_end(struct cohort_fork *cf)
 	/* The fork has failed: what frees the child's regions takes this off. */
 	if (cf->unpaid)
 		vm_acct_memory(cf->unpaid);
+	cohort_scale_guess(cf);
 	cf->oldmm->cohort.batch = NULL;
 	if (cf->batch)
 		cohort_batch_free(cf->batch);

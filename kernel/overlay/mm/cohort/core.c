@@ -171,8 +171,10 @@ void cohort_mm_init(struct mm_struct *mm)
 
 	mm->cohort.uses = NULL;
 	atomic_long_set(&mm->cohort.rss, 0);
-	atomic_long_set(&mm->cohort.guess, 0);
 	atomic_long_set(&mm->cohort.swap, 0);
+	atomic_long_set(&mm->cohort.guess, 0);
+	atomic_long_set(&mm->cohort.guess_swap, 0);
+	mm->cohort.guess_scale = COHORT_GUESS_ONE;
 	atomic_long_set(&mm->cohort.borrowed, 0);
 	atomic_set(&mm->cohort.nr_tables, 0);
 	mm->cohort.nr_upper = 0;

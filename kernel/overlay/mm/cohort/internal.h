@@ -102,8 +102,8 @@ struct cohort_sharer {
  * @pmd: its entry for the first of the tables; valid while any of them is shared
  * @used: a bit for each table that it uses, under the lock of its entries
  * @bf: a bit for each table whose translations it shares, under the table's lock
- * @seen: of each table, what @mm->cohort.rss, or .guess, and .swap include for it, as
- *	  cohort_maps() has it; under the table's lock
+ * @seen: of each table, what @mm->cohort.rss and .swap, or .guess and .guess_swap,
+ *	  include for it, as cohort_maps() has it; under the table's lock
  * @sharers: one per table
  *
  * One record for many tables: a fork allocates and finds it once, and any table
@@ -266,6 +266,7 @@ void cohort_see_more(struct cohort_upper_sharer *us, long rss, long swap,
 void cohort_count_entry(pte_t pte, unsigned long *counts);
 void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
+void cohort_scale_guess(struct cohort_fork *cf);
 void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l);
 void cohort_do_count_range(struct mm_struct *mm, unsigned long start,
 			   unsigned long end);
@@ -432,7 +433,7 @@ static inline void __cohort_set_maps(struct cohort_table *ct)
 static inline void cohort_count_range(struct mm_struct *mm, unsigned long start,
 				      unsigned long end)
 {
-	if (unlikely(cohort_guess(mm)))
+	if (unlikely(cohort_guessed(mm)))
 		cohort_do_count_range(mm, start, end);
 }
 

@@ -117,8 +117,9 @@ static bool __maybe_pinned(struct ptdesc *pt)
  * @src_place: where cohort_run_make() looks for the parent's next record
  * @dst_place: for the child's
  * @rss: what the child sees in the tables of this round: resident pages
- * @guess: the same in those that nobody has counted
- * @swap: the same for swap entries
+ * @swap: swap entries
+ * @guess: resident pages in those that nobody has counted
+ * @guess_swap: swap entries in those
  * @pooled: how many records @pool holds
  * @pool: records for tables that are not shared yet
  */
@@ -134,8 +135,9 @@ struct share {
 	unsigned int src_place;
 	unsigned int dst_place;
 	unsigned long rss;
-	unsigned long guess;
 	unsigned long swap;
+	unsigned long guess;
+	unsigned long guess_swap;
 	unsigned int pooled;
 	struct cohort_table *pool[16];
 };
@@ -190,7 +192,7 @@ static void drop_pool(struct share *s)
  * What a table maps is counted when somebody first asks, as fork has no time for it
  * (invariant 7). The OOM killer must not wait, so until then an estimate stands in: some
  * entries of two tables of a run are read, and the others are taken to be as full as
- * the fuller of these: better too much than in the process's favour.
+ * the fuller of these. No estimate is 0, so that cohort_scale_guess() can correct the sum.
  */
 static void estimate(struct share *s, struct cohort_table *ct)
 {
@@ -204,7 +206,7 @@ static void estimate(struct share *s, struct cohort_table *ct)
 		}
 	}
 	__cohort_set_maps(ct);
-	ct->maps |= COHORT_MAPS_GUESS;
+	ct->maps = max(ct->maps, 1U) | COHORT_MAPS_GUESS;
 }
 
 /*
@@ -336,11 +338,13 @@ static noinline void sum_guesses(struct share *s, unsigned int first,
 	for (i = first; i < end; i++) {
 		u32 maps = s->dst->seen[i];
 
-		if (maps & COHORT_MAPS_GUESS)
+		if (maps & COHORT_MAPS_GUESS) {
 			s->guess += cohort_maps_resident(maps);
-		else
+			s->guess_swap += cohort_maps_swap(maps);
+		} else {
 			s->rss += cohort_maps_resident(maps);
-		s->swap += cohort_maps_swap(maps);
+			s->swap += cohort_maps_swap(maps);
+		}
 	}
 }
 
@@ -397,6 +401,7 @@ static noinline unsigned int join_tables(struct share *s,
 	}
 	s->rss = resident;
 	s->guess = 0;
+	s->guess_swap = 0;
 	s->swap = (seen - resident) >> 16;
 	if (any & COHORT_MAPS_GUESS)
 		sum_guesses(s, first, i);
@@ -437,9 +442,11 @@ static unsigned int share_run(struct share *s, const struct entries *e,
 	atomic_add(nr, &dst_mm->cohort.nr_tables);
 	atomic_long_add(nr, &dst_mm->cohort.borrowed);
 	atomic_long_add(s->rss, &dst_mm->cohort.rss);
+	atomic_long_add(s->swap, &dst_mm->cohort.swap);
 	if (s->guess)
 		atomic_long_add(s->guess, &dst_mm->cohort.guess);
-	atomic_long_add(s->swap, &dst_mm->cohort.swap);
+	if (s->guess_swap)
+		atomic_long_add(s->guess_swap, &dst_mm->cohort.guess_swap);
 	count_vm_events(COHORT_PTP_SHARED, nr);
 	return nr;
 }
@@ -533,6 +540,8 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 				cond_resched();
 			/* Huge pages are copied, as in stock. */
 			if (!pmd_present(entry) || pmd_leaf(entry)) {
+				if (pmd_present(entry) && !PageAnon(pmd_page(entry)))
+					cf->uncopied += PMD_SIZE / PAGE_SIZE;
 				next += PMD_SIZE;
 				continue;
 			}
@@ -554,8 +563,11 @@ static int share_range(struct cohort_fork *cf, unsigned long start,
 				copied = next;
 			}
 			/* An empty entry, or a page that may be pinned. */
-			if (!stop)
+			if (!stop) {
+				if (pmd_present(pmdp_get_lockless(src_pmd + i + nr)))
+					cf->uncopied += PTRS_PER_PTE;
 				next += PMD_SIZE;
+			}
 		}
 	}
 	drop_pool(&s);
@@ -573,10 +585,12 @@ static int finish_tables(struct cohort_fork *cf, unsigned long limit)
 	bool cow = is_cow_mapping(cf->prev->vm_flags);
 	int err;
 
-	if (cf->refused)
+	if (cf->refused) {
+		cf->uncopied += PTRS_PER_PTE;
 		err = copy_range(cf, cf->base, edge);
-	else
+	} else {
 		err = share_range(cf, cf->base, edge, cf->cow);
+	}
 	if (!err && edge < end && cf->shareable)
 		err = share_range(cf, edge, end, cow);
 
@@ -649,9 +663,13 @@ static noinline int fork_other_region(struct cohort_fork *cf,
 {
 	cf->shareable = cohort_region_shareable(vma);
 	cf->refused |= !cf->shareable;
-	if (!cf->shareable)
-		lock_ahead(cf->oldmm, vma->vm_end,
-			   ALIGN(vma->vm_end, PMD_SIZE));
+	if (cf->shareable)
+		return 0;
+	if (vma->vm_flags & VM_WIPEONFORK)
+		cf->wiped += vma_pages(vma);
+	else if (!vma->anon_vma)
+		cf->uncopied += vma_pages(vma);
+	lock_ahead(cf->oldmm, vma->vm_end, ALIGN(vma->vm_end, PMD_SIZE));
 	return 0;
 }
 

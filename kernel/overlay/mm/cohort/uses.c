@@ -299,7 +299,7 @@ void cohort_uses_free(struct mm_struct *mm)
 
 	VM_WARN_ON_ONCE_MM(atomic_read(&mm->cohort.nr_tables) ||
 			   atomic_long_read(&mm->cohort.rss) ||
-			   atomic_long_read(&mm->cohort.guess) ||
+			   cohort_guessed(mm) ||
 			   atomic_long_read(&mm->cohort.swap) ||
 			   atomic_long_read(&mm->cohort.borrowed), mm);
 	mm->cohort.uses = NULL;

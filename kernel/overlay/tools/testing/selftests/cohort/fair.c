@@ -26,14 +26,44 @@ static void choose_size(void)
 		len = 64UL << 20;
 }
 
+static void map_memory(void)
+{
+	memory = mmap(NULL, len + table_size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	must(memory != MAP_FAILED, "mmap: %s", strerror(errno));
+	memory = (char *)(((uintptr_t)memory + table_size - 1) / table_size * table_size);
+	madvise(memory, len, MADV_NOHUGEPAGE);
+}
+
 static void touch_memory(void)
 {
 	choose_size();
-	memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must(memory != MAP_FAILED, "mmap: %s", strerror(errno));
-	madvise(memory, len, MADV_NOHUGEPAGE);
+	map_memory();
 	for (size_t at = 0; at < len; at += page_size)
 		memory[at] = 1;
+}
+
+#define SPARSE_TABLES	512
+
+/* the first page of each table */
+static void touch_first(void)
+{
+	len = SPARSE_TABLES * table_size;
+	map_memory();
+	for (size_t at = 0; at < len; at += table_size)
+		memory[at] = 1;
+}
+
+/* some pages of each table, none where an estimate of what it maps might look */
+static void touch_others(void)
+{
+	static const int page[] = { 1, 3, 5, 7 };
+
+	len = SPARSE_TABLES * table_size;
+	map_memory();
+	for (size_t at = 0; at < len; at += table_size)
+		for (unsigned int i = 0; i < ARRAY_SIZE(page); i++)
+			memory[at + page[i] * page_size] = 1;
 }
 
 static long number_in(pid_t pid, const char *file)
@@ -292,8 +322,9 @@ static void report(int fd)
 		_exit(1);
 }
 
-/* A zygote in the group, with @n children that map its memory and do @what. */
-static pid_t start_group(int n, void (*what)(int said), int said, int go)
+/* A zygote in the group, with @n children that map the memory it touches and do @what. */
+static pid_t start_group(int n, void (*touch)(void), void (*what)(int said), int said,
+			 int go)
 {
 	pid_t pid = fork();
 	char c;
@@ -302,7 +333,7 @@ static pid_t start_group(int n, void (*what)(int said), int said, int go)
 	if (pid)
 		return pid;
 	group_put("cgroup.procs", "0");
-	touch_memory();
+	touch();
 	become_zygote();
 	for (int i = 0; i < n; i++) {
 		if (fork())
@@ -345,7 +376,7 @@ static void test_give_back(long arg)
 	make_group();
 	must_call(pipe(said));
 	must_call(pipe(go));
-	start_group(n, give_back, said[1], go[0]);
+	start_group(n, touch_memory, give_back, said[1], go[0]);
 	close(said[1]);
 	wait_for(said[0], n + 1);
 	limit_group(0);
@@ -361,10 +392,9 @@ static void do_nothing(int said)
 {
 }
 
-/* In the group, but not of the cohort: half the size, and growing. */
-static void grow(int said, int go)
+/* In the group, but not of the cohort: of this size, and growing. */
+static void grow(size_t size, size_t more, int said, int go)
 {
-	size_t size = len / 2, more = len / 8;
 	char *p, c;
 
 	group_put("cgroup.procs", "0");
@@ -379,30 +409,83 @@ static void grow(int said, int go)
 	_exit(0);
 }
 
-/* On a stock kernel each of the sharers is the largest process. */
-static void test_victim(long n)
+/*
+ * Fill the memory of a group with a zygote, its @n children and another process of @size
+ * bytes that grows by @more, which ends with the status that it returns.
+ */
+static int fill_group(int n, void (*touch)(void), size_t size, size_t more, pid_t *zygote)
 {
 	int said[2], go[2], never[2], status;
-	pid_t other, zygote;
+	pid_t other;
 
 	make_group();
 	must_call(pipe(said));
 	must_call(pipe(go));
 	must_call(pipe(never));
-	zygote = start_group(n, do_nothing, said[1], never[0]);
+	*zygote = start_group(n, touch, do_nothing, said[1], never[0]);
 	wait_for(said[0], n + 1);
-	choose_size();
 	other = fork();
 	if (!other)
-		grow(said[1], go[0]);
+		grow(size, more, said[1], go[0]);
 	wait_for(said[0], 1);
 	limit_group(page_size * 64);
 	must(write(go[1], "", 1) == 1, "the other process is gone");
 	must(waitpid(other, &status, 0) == other, "waitpid: %s", strerror(errno));
 	must(group_number("memory.events", "oom_kill") > 0, "nobody was killed");
-	must(WIFEXITED(status) && !WEXITSTATUS(status),
-	     "a process half as large as each of %ld sharers was killed", n + 1);
+	return status;
+}
+
+static void check_victim(int n, void (*touch)(void), size_t size, size_t more)
+{
+	pid_t zygote;
+	int status = fill_group(n, touch, size, more, &zygote);
+
+	/* The last sharer may count as gone before all its memory is free, as on stock. */
+	must((WIFEXITED(status) && !WEXITSTATUS(status)) ||
+	     group_number("memory.events", "oom_kill") == n + 2,
+	     "a process smaller than each of %d sharers was killed before one of them", n + 1);
 	must(waitpid(zygote, NULL, 0) == zygote, "waitpid: %s", strerror(errno));
+	end_group();
+}
+
+/* On a stock kernel each of the sharers is the largest process. */
+static void test_victim(long n)
+{
+	choose_size();
+	check_victim(n, touch_memory, len / 2, len / 8);
+}
+
+/* What processors have charged ahead must not be enough for another process to grow. */
+static void need_few_cpus(void)
+{
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 6)
+		skip("too many processors for a group of little memory");
+}
+
+/*
+ * The same where each sharer maps four pages of each of its tables, which nobody has
+ * counted: it is as large as these and the tables.
+ */
+static void test_victim_sparse(long n)
+{
+	need_few_cpus();
+	check_victim(n, touch_others, SPARSE_TABLES * 3 * page_size,
+		     SPARSE_TABLES * page_size);
+}
+
+/* The other way round: one page of each table, and the other process is the largest. */
+static void test_larger(long n)
+{
+	pid_t zygote;
+	int status;
+
+	need_few_cpus();
+	status = fill_group(n, touch_first, SPARSE_TABLES * 4 * page_size,
+			    SPARSE_TABLES * page_size, &zygote);
+	must(WIFSIGNALED(status),
+	     "%ld sharers half as large as another process were killed before it",
+	     group_number("memory.events", "oom_kill"));
+	must(group_number("memory.events", "oom_kill") == 1, "others were killed, too");
 	end_group();
 }
 
@@ -434,6 +517,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(14) },
 	{ "Does the OOM killer take one of eight sharers before a smaller process?", test_victim, 7,
 	  .guards = INVARIANT(14) },
+	{ "Does the OOM killer take one of four sharers of sparse tables before a smaller process?",
+	  test_victim_sparse, 3, .guards = INVARIANT(14) },
+	{ "Does the OOM killer take a larger process before four sharers of sparse tables?",
+	  test_larger, 3, .guards = INVARIANT(14) },
 };
 
 int main(int argc, char **argv)
