@@ -179,9 +179,12 @@ static void drop_gone(struct mm_struct *mm)
 {
 	struct ksm_rmap_item *rmap_item;
 
-	if (ksm_test_exit(mm) ||
-	    mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES) +
-				  cohort_rss(mm) + cohort_guess(mm))
+	if (ksm_test_exit(mm))
+		return;
+	/* An estimate may be too low. The mmap_lock keeps the records: an exit waits for it. */
+	cohort_look_guessed(mm);
+	if (mm->ksm_rmap_items <= get_mm_counter(mm, MM_ANONPAGES) +
+				  cohort_rss(mm))
 		return;
 	while ((rmap_item = *ksm_scan.rmap_list)) {
 		cond_resched();
