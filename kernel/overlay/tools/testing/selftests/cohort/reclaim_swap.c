@@ -19,20 +19,23 @@ static int mapped_spots(int who)
 	return n;
 }
 
-/* Reclaim all pages of the area from all processes. */
+/*
+ * Reclaim all pages of the area from all processes. The zero page stays, and something else
+ * may hold a few pages for a while, which is harmless.
+ */
 static void take_pages(unsigned int procs)
 {
-	for (int i = 0; i < 20; i++) {
-		int left = 0;
+	int left = -1, before = -1, same = 0;
 
+	for (int i = 0; i < 20 && left && same < 2; i++) {
 		press();
+		left = 0;
 		for (int who = 0; procs >> who; who++)
 			if (procs & 1u << who)
 				left += mapped_spots(who);
-		if (!left)
-			return;
+		same = left == before ? same + 1 : 0;
+		before = left;
 	}
-	/* something else may hold a few pages for a while, which is harmless */
 }
 
 static bool any_swapped(int who)
