@@ -31,13 +31,18 @@ const ALWAYS: &str = "always";
 /// in a full run, run in both. What they test hardly depends on the mode, and they are divided so
 /// that both guests end at about the same time.
 const ONCE: &[(&str, &str)] = &[
+    ("join_file", "optin"),
+    ("join_place", "optin"),
     ("ksm_selective_dormant", "optin"),
     ("ksm_selective_profile", "optin"),
     ("reclaim_swap", "optin"),
+    ("region_order_anon", "optin"),
     ("region_order_fail", "optin"),
     ("region_order_file", "optin"),
     ("shared_merge", "optin"),
     ("fail", "always"),
+    ("fair", "always"),
+    ("fork_regions", "always"),
     (FUZZ_PROGRAM, "always"),
     ("gup", "always"),
     ("ksm_selective_states", "always"),
