@@ -489,6 +489,63 @@ static void test_larger(long n)
 	end_group();
 }
 
+/* The kernel's log from now on; lines are read one by one. */
+static int open_log(void)
+{
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		skip("the kernel's log cannot be read");
+	must_call(lseek(fd, 0, SEEK_END));
+	return fd;
+}
+
+/*
+ * The OOM killer prints all processes of a group that is full before it kills one: each
+ * sharer with all pages that it maps.
+ */
+static void test_dump(long n)
+{
+	const char *asked = "/proc/sys/vm/oom_dump_tasks";
+	long pages, found = 0, most;
+	char line[1024], was[16];
+	bool printed = false;
+	pid_t zygote;
+	ssize_t got;
+	int log;
+
+	choose_size();
+	pages = len / page_size;
+	/* the program, and what processors hold back of a counter */
+	most = pages + 1024 + 64 * sysconf(_SC_NPROCESSORS_CONF);
+	must(read_text(asked, was, sizeof(was)) > 0, "%s cannot be read", asked);
+	must(!write_text(asked, "1"), "%s cannot be written", asked);
+	log = open_log();
+	fill_group(n, touch_memory, len / 2, len / 8, &zygote);
+	write_text(asked, was);
+	while ((got = read(log, line, sizeof(line) - 1)) > 0 || errno == EPIPE) {
+		unsigned long vm, rss;
+		int pid, uid, tgid;
+		char *text;
+
+		line[got > 0 ? got : 0] = 0;
+		printed |= !!strstr(line, "invoked oom-killer");
+		/* of the first table of processes only */
+		if (strstr(line, "oom-kill:"))
+			break;
+		text = strchr(line, ';');
+		if (text && sscanf(text, ";[%d] %d %d %lu %lu", &pid, &uid, &tgid, &vm, &rss) == 5 &&
+		    (long)rss >= pages && (long)rss <= most)
+			found++;
+	}
+	close(log);
+	if (!printed)
+		skip("the OOM killer has printed too much in the last seconds");
+	must(found == n + 1, "of %ld sharers that map %ld pages the OOM killer says so of %ld",
+	     n + 1, pages, found);
+	end_group();
+}
+
 static const struct test_case cases[] = {
 	{ "Is oom_score with one child what it is alone?", test_oom_score, 1,
 	  .guards = INVARIANT(14) },
@@ -513,6 +570,8 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(14) },
 	{ "Does MADV_DONTNEED at the limit of memory succeed and kill nobody?", test_give_back,
 	  .guards = INVARIANT(8) | INVARIANT(13) },
+	{ "Does the OOM killer's table of processes say what each of four sharers maps?",
+	  test_dump, 3, .guards = INVARIANT(14) },
 	{ "Does the OOM killer take one of two sharers before a smaller process?", test_victim, 1,
 	  .guards = INVARIANT(14) },
 	{ "Does the OOM killer take one of eight sharers before a smaller process?", test_victim, 7,
