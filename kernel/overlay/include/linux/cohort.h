@@ -82,11 +82,11 @@ static inline bool cohort_active(void)
 	return static_branch_unlikely(&cohort_key);
 }
 
-/* No entry has the mark before cohort_activate(): others pay a nop (invariant 10). */
-static inline bool pmd_cohort(pmd_t pmd)
-{
-	return cohort_active() && arch_pmd_cohort(pmd);
-}
+/*
+ * No entry has the mark before cohort_activate(): others pay a nop (invariant 10). A macro,
+ * so that they do not even read the entry.
+ */
+#define pmd_cohort(pmd)	(cohort_active() && arch_pmd_cohort(pmd))
 
 static inline bool cohort_copy_files(void)
 {

@@ -37,11 +37,15 @@ static inline struct mm_struct *cohort_payer(struct mm_struct *mm, pmd_t *pmd)
 	return mm;
 }
 
-/* Store cohort_payer() in *@payer: for walks of the reverse map. */
+/*
+ * Store cohort_payer() in *@payer, which is @mm so far: for walks of the reverse map. They
+ * pay a nop before the first fork that shares (invariant 10).
+ */
 static inline void cohort_find_payer(struct mm_struct **payer,
 				     struct mm_struct *mm, pmd_t *pmd)
 {
-	*payer = cohort_payer(mm, pmd);
+	if (cohort_active())
+		*payer = cohort_payer(mm, pmd);
 }
 
 /*

@@ -109,16 +109,14 @@ static inline pte_t cohort_clear_flush(struct vm_area_struct *vma,
 }
 
 /*
- * As cohort_clear_flush(), but if @batch, the users of a shared table are flushed by
+ * As cohort_clear_flush(), for a shared table. If @batch, its users are flushed by
  * try_to_unmap_flush(), which the caller calls before the page is used anew.
  */
 static inline pte_t cohort_clear_batch(struct vm_area_struct *vma,
 				       unsigned long addr, pte_t *ptep,
 				       pmd_t *pmd, bool batch)
 {
-	if (unlikely(pmd_cohort(*pmd)))
-		return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, batch);
-	return ptep_clear_flush(vma, addr, ptep);
+	return cohort_do_clear_flush(vma->vm_mm, pmd, addr, ptep, batch);
 }
 
 /*
@@ -178,8 +176,7 @@ static inline bool cohort_free_table(struct page *page)
 #define cohort_left_table(...)		false
 #define cohort_clear_flush(vma, addr, ptep, ...) \
 	ptep_clear_flush(vma, addr, ptep)
-#define cohort_clear_batch(vma, addr, ptep, ...) \
-	ptep_clear_flush(vma, addr, ptep)
+#define cohort_clear_batch(...)		__pte(0)
 #define cohort_flush_ptes(...)		false
 #define cohort_flush_deferred(...)	do { } while (0)
 #define cohort_pte_free_tlb(...)	false
