@@ -377,9 +377,10 @@ static void test_payer(long arg)
 	must(!ask(FORMER, enter, 0, 0) && !ask(NEWER, enter, 1, 0), "cannot enter a cgroup");
 	held = ask(FORMER, hold_program, 3, 0);
 	must(held > 0, "the first program: %d", held);
+	/* Every two seconds a cgroup's counters get what processors hold back. */
+	sleep(3);
 	first = cgroup_number(groups[0], "memory.stat", "pagetables");
 	pid = ask(NEWER, hold_tables, 0, 0);
-	/* a cgroup's counters are read without what processors hold back, for some time */
 	for (int i = 0; i < 400 && paid < least && others < least; i++) {
 		usleep(10000);
 		paid = cgroup_number(groups[1], "memory.stat", "pagetables");
