@@ -19,7 +19,7 @@ EXAMPLES = $(SHARE)/doc/cohort/examples
 help:
 	@echo "make demo    build everything, boot it, and show what sharing does to a fork"
 	@echo "make test    every test: host, style, and the kernel's in a guest"
-	@echo "make test-long   all cases, an hour of load, an hour of fuzzing, the kernel's own tests"
+	@echo "make test-long   all cases, hours of load and of fuzzing, the kernel's own tests"
 	@echo "make soak    an hour of load on the debug kernel; then no memory may be lost"
 	@echo "make build   the host tools alone: $(COHORT)"
 	@echo "make deb     Debian packages: the host tools, and our kernel configured as this machine's"
