@@ -507,7 +507,7 @@ static int open_log(void)
 static void test_dump(long n)
 {
 	const char *asked = "/proc/sys/vm/oom_dump_tasks";
-	/* what processors hold back of a counter, and the program */
+	/* Per-CPU counters lag by up to 64 pages each; the program takes less than 1,024. */
 	long slack = 64 * sysconf(_SC_NPROCESSORS_CONF), program = 1024;
 	long pages, found = 0, others = 0;
 	char line[1024], was[16];
@@ -530,7 +530,7 @@ static void test_dump(long n)
 
 		line[got > 0 ? got : 0] = 0;
 		printed |= !!strstr(line, "invoked oom-killer");
-		/* of the first table of processes only */
+		/* Read the first dump only: it lists all sharers. */
 		if (strstr(line, "oom-kill:"))
 			break;
 		text = strchr(line, ';');

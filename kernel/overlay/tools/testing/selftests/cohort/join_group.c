@@ -377,7 +377,7 @@ static void test_payer(long arg)
 	must(!ask(FORMER, enter, 0, 0) && !ask(NEWER, enter, 1, 0), "cannot enter a cgroup");
 	held = ask(FORMER, hold_program, 3, 0);
 	must(held > 0, "the first program: %d", held);
-	/* Every two seconds a cgroup's counters get what processors hold back. */
+	/* Wait for the flush of per-CPU counters into memory.stat, every two seconds. */
 	sleep(3);
 	first = cgroup_number(groups[0], "memory.stat", "pagetables");
 	pid = ask(NEWER, hold_tables, 0, 0);
