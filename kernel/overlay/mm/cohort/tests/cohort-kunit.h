@@ -10,6 +10,7 @@
 
 #include <kunit/test.h>
 #include <linux/mman.h>
+#include <linux/rmap.h>
 #include <linux/uaccess.h>
 
 #include "../../internal.h"
@@ -252,9 +253,90 @@ static void cohort_test_left_table(struct kunit *test)
 	__free_page(page);
 }
 
+/*
+ * Let a walk for some pages be in a table that the process has left: an empty one, in which
+ * it has passed the entries before @at. A region's tables are in place.
+ */
+static bool walk_on_from_left(struct page_vma_mapped_walk *walk,
+			      struct page *left, unsigned long at)
+{
+	walk->address = at;
+	walk->pmd = mm_find_pmd(walk->vma->vm_mm, at);
+	/* The walk unmaps it. */
+	if (!pte_offset_map(walk->pmd, at))
+		return false;
+	walk->pte = (pte_t *)page_address(left) + pte_index(at);
+	return page_vma_mapped_walk(walk);
+}
+
+/*
+ * A walk for several pages that finds at the end that the process has left the table looks
+ * again at all of the table's entries for the pages, and at none of the table before.
+ */
+static void cohort_test_walk_back(struct kunit *test)
+{
+	struct page *left = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	struct page_vma_mapped_walk walk = {};
+	unsigned long addr, edge;
+	struct mm_struct *mm;
+	spinlock_t *ptl;
+	pte_t *pte;
+
+	KUNIT_ASSERT_NOT_NULL(test, left);
+	addr = kunit_vm_mmap(test, NULL, 0, 2 * PMD_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, addr, 0);
+	/* Two small pages on both sides of the edge of a table. */
+	edge = ALIGN(addr + PAGE_SIZE, PMD_SIZE);
+	KUNIT_ASSERT_EQ(test, vm_munmap(addr, 2 * PMD_SIZE), 0);
+	addr = kunit_vm_mmap(test, NULL, edge - PAGE_SIZE, 4 * PAGE_SIZE,
+			     PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0);
+	KUNIT_ASSERT_EQ(test, addr, edge - PAGE_SIZE);
+	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)addr), 0);
+	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)edge), 0);
+	cohort_activate();
+
+	mm = current->mm;
+	mmap_read_lock(mm);
+	walk.vma = vma_lookup(mm, addr);
+	walk.pgoff = linear_page_index(walk.vma, addr);
+
+	/* Four pages, the second of which is mapped: from the third back to it. */
+	walk.nr_pages = 4;
+	pte = pte_offset_map_lock(mm, mm_find_pmd(mm, edge), edge, &ptl);
+	KUNIT_EXPECT_NOT_NULL(test, pte);
+	if (pte) {
+		walk.pfn = pte_pfn(ptep_get(pte)) - 1;
+		pte_unmap_unlock(pte, ptl);
+		KUNIT_EXPECT_TRUE(test, walk_on_from_left(&walk, left,
+							  edge + PAGE_SIZE));
+		KUNIT_EXPECT_EQ(test, walk.address, edge);
+		if (walk.ptl)
+			page_vma_mapped_walk_done(&walk);
+	}
+
+	/* The first of two is mapped, in the table before: the walk was there. */
+	walk.nr_pages = 2;
+	walk.ptl = NULL;
+	pte = pte_offset_map_lock(mm, mm_find_pmd(mm, addr), addr, &ptl);
+	KUNIT_EXPECT_NOT_NULL(test, pte);
+	if (pte) {
+		walk.pfn = pte_pfn(ptep_get(pte));
+		pte_unmap_unlock(pte, ptl);
+		if (walk_on_from_left(&walk, left, edge)) {
+			KUNIT_EXPECT_NE(test, walk.address, addr);
+			page_vma_mapped_walk_done(&walk);
+		}
+	}
+	mmap_read_unlock(mm);
+	__free_page(left);
+}
+
 static struct kunit_case cohort_test_cases[] = {
 	KUNIT_CASE(cohort_test_walk_lockless),
 	KUNIT_CASE(cohort_test_left_table),
+	KUNIT_CASE(cohort_test_walk_back),
 	KUNIT_CASE(cohort_test_entry_mark),
 #ifdef CONFIG_COHORT_UPPER
 	KUNIT_CASE(cohort_test_entry_upper),
