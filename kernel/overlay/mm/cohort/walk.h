@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Shared page tables: walks of the reverse map that a process leaves a table under.
- * Part of mm/page_vma_mapped.c, which includes this file.
+ * Part of mm/page_vma_mapped.c, which includes this file after mm/internal.h.
  *
  * Entries that a walk passes without the table's lock count only if the process used the
  * table until after they were read: see cohort_left_table(). If it has left, the walk

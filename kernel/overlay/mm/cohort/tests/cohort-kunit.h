@@ -212,7 +212,7 @@ static void cohort_test_walk_lockless(struct kunit *test)
 	addr = kunit_vm_mmap(test, NULL, 0, 2 * PAGE_SIZE,
 			     PROT_READ | PROT_WRITE,
 			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	KUNIT_ASSERT_NE(test, addr, 0);
+	KUNIT_ASSERT_FALSE(test, !addr || IS_ERR_VALUE(addr));
 	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)addr), 0);
 	cohort_activate();
 
@@ -254,39 +254,50 @@ static void cohort_test_left_table(struct kunit *test)
 }
 
 /*
- * Let a walk for some pages be in a table that the process has left: an empty one, in which
- * it has passed the entries before @at. A region's tables are in place.
+ * Let a walk for @nr pages from @first on be at @at in a table that the process has left:
+ * an empty one, of which it has passed the entries before. Return where it finds one of
+ * the pages that begin with @page, or 0.
  */
-static bool walk_on_from_left(struct page_vma_mapped_walk *walk,
-			      struct page *left, unsigned long at)
+static unsigned long walk_from_left(struct vm_area_struct *vma,
+				    unsigned long first, unsigned long nr,
+				    unsigned long at, struct page *page,
+				    struct page *left)
 {
-	walk->address = at;
-	walk->pmd = mm_find_pmd(walk->vma->vm_mm, at);
+	struct page_vma_mapped_walk walk = {
+		.vma = vma,
+		.pfn = page_to_pfn(page),
+		.nr_pages = nr,
+		.pgoff = linear_page_index(vma, first),
+		.address = at,
+		.pmd = mm_find_pmd(vma->vm_mm, at),
+	};
+
 	/* The walk unmaps it. */
-	if (!pte_offset_map(walk->pmd, at))
-		return false;
-	walk->pte = (pte_t *)page_address(left) + pte_index(at);
-	return page_vma_mapped_walk(walk);
+	if (!pte_offset_map(walk.pmd, at))
+		return 0;
+	walk.pte = (pte_t *)page_address(left) + pte_index(at);
+	if (!page_vma_mapped_walk(&walk))
+		return 0;
+	page_vma_mapped_walk_done(&walk);
+	return walk.address;
 }
 
 /*
  * A walk for several pages that finds at the end that the process has left the table looks
- * again at all of the table's entries for the pages, and at none of the table before.
+ * again at all of the table's entries for the pages, at none before them, and at none of
+ * the table before.
  */
 static void cohort_test_walk_back(struct kunit *test)
 {
-	struct page *left = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	struct page_vma_mapped_walk walk = {};
+	struct page *left, *before, *behind;
+	struct vm_area_struct *vma;
 	unsigned long addr, edge;
 	struct mm_struct *mm;
-	spinlock_t *ptl;
-	pte_t *pte;
 
-	KUNIT_ASSERT_NOT_NULL(test, left);
+	/* Two small pages on both sides of the edge of a table. */
 	addr = kunit_vm_mmap(test, NULL, 0, 2 * PMD_SIZE, PROT_READ | PROT_WRITE,
 			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	KUNIT_ASSERT_NE(test, addr, 0);
-	/* Two small pages on both sides of the edge of a table. */
+	KUNIT_ASSERT_FALSE(test, !addr || IS_ERR_VALUE(addr));
 	edge = ALIGN(addr + PAGE_SIZE, PMD_SIZE);
 	KUNIT_ASSERT_EQ(test, vm_munmap(addr, 2 * PMD_SIZE), 0);
 	addr = kunit_vm_mmap(test, NULL, edge - PAGE_SIZE, 4 * PAGE_SIZE,
@@ -295,42 +306,36 @@ static void cohort_test_walk_back(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, addr, edge - PAGE_SIZE);
 	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)addr), 0);
 	KUNIT_ASSERT_EQ(test, put_user(1, (char __user *)edge), 0);
+	/* Held, the pages do not move. */
+	KUNIT_ASSERT_EQ(test, get_user_pages_fast(addr, 1, 0, &before), 1);
+	if (get_user_pages_fast(edge, 1, 0, &behind) != 1)
+		behind = NULL;
+	left = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	cohort_activate();
 
 	mm = current->mm;
 	mmap_read_lock(mm);
-	walk.vma = vma_lookup(mm, addr);
-	walk.pgoff = linear_page_index(walk.vma, addr);
-
-	/* Four pages, the second of which is mapped: from the third back to it. */
-	walk.nr_pages = 4;
-	pte = pte_offset_map_lock(mm, mm_find_pmd(mm, edge), edge, &ptl);
-	KUNIT_EXPECT_NOT_NULL(test, pte);
-	if (pte) {
-		walk.pfn = pte_pfn(ptep_get(pte)) - 1;
-		pte_unmap_unlock(pte, ptl);
-		KUNIT_EXPECT_TRUE(test, walk_on_from_left(&walk, left,
-							  edge + PAGE_SIZE));
-		KUNIT_EXPECT_EQ(test, walk.address, edge);
-		if (walk.ptl)
-			page_vma_mapped_walk_done(&walk);
-	}
-
-	/* The first of two is mapped, in the table before: the walk was there. */
-	walk.nr_pages = 2;
-	walk.ptl = NULL;
-	pte = pte_offset_map_lock(mm, mm_find_pmd(mm, addr), addr, &ptl);
-	KUNIT_EXPECT_NOT_NULL(test, pte);
-	if (pte) {
-		walk.pfn = pte_pfn(ptep_get(pte));
-		pte_unmap_unlock(pte, ptl);
-		if (walk_on_from_left(&walk, left, edge)) {
-			KUNIT_EXPECT_NE(test, walk.address, addr);
-			page_vma_mapped_walk_done(&walk);
-		}
+	vma = vma_lookup(mm, addr);
+	KUNIT_EXPECT_TRUE(test, left && behind);
+	if (left && behind) {
+		/* The walk passed the second page. */
+		KUNIT_EXPECT_EQ(test, edge,
+				walk_from_left(vma, addr, 4, edge + PAGE_SIZE,
+					       behind, left));
+		/* In the table before the walk has seen all. */
+		KUNIT_EXPECT_NE(test, addr,
+				walk_from_left(vma, addr, 2, edge, before, left));
+		/* A page of the same number, but not where the walk looks. */
+		KUNIT_EXPECT_EQ(test, 0,
+				walk_from_left(vma, edge + PAGE_SIZE, 2,
+					       edge + PAGE_SIZE, behind, left));
 	}
 	mmap_read_unlock(mm);
-	__free_page(left);
+	if (left)
+		__free_page(left);
+	if (behind)
+		put_page(behind);
+	put_page(before);
 }
 
 static struct kunit_case cohort_test_cases[] = {
