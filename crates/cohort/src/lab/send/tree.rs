@@ -40,6 +40,8 @@ const BUILT_OF: &[(&str, &[&str])] = &[
 ];
 /// The same for each build, or `make` would compile all again.
 const FLAGS: &str = "KCFLAGS=-Werror";
+/// The source, below `out`.
+const SOURCE: &str = "series/linux";
 /// How the line begins that `make` prints for each file that sparse is to check.
 const CHECKS: &str = "  CHECK ";
 
@@ -63,7 +65,7 @@ pub struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// A copy of the stock kernel.
     pub fn new(lab: &'a Lab, arch: Arch) -> Result<Self> {
-        let source = lab.out("series/linux");
+        let source = lab.out(SOURCE);
         files::make_dir(&source)?;
         output(
             Command::new("rsync")
@@ -71,7 +73,7 @@ impl<'a> Tree<'a> {
                 .arg(format!("{}/", lab.out("linux/pristine").display()))
                 .arg(format!("{}/", source.display())),
         )?;
-        let out = lab.out(&format!("series/build-{arch}"));
+        let out = lab.out(&built_in(arch));
         files::make_dir(&out)?;
         Ok(Tree {
             lab,
@@ -82,12 +84,10 @@ impl<'a> Tree<'a> {
     }
 
     fn make(&self) -> Result<Command> {
-        let mut make = build::make_for(self.lab, self.arch, Config::Bench)?;
-        // The last one counts.
-        make.arg("-C")
-            .arg(&self.source)
-            .arg(format!("O={}", self.out.display()))
-            .arg(FLAGS);
+        let target = self.arch.build()?;
+        let dir = built_in(self.arch);
+        let mut make = build::make_with(self.lab, target.make, target.cross, SOURCE, &dir);
+        make.arg(FLAGS);
         Ok(make)
     }
 
@@ -210,6 +210,11 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// Where the tree is built for an architecture, below `out`.
+fn built_in(arch: Arch) -> String {
+    format!("series/build-{arch}")
+}
+
 /// The object of a C file.
 fn object(source: &str) -> PathBuf {
     Path::new(source).with_extension("o")
@@ -220,8 +225,27 @@ mod tests {
     use super::*;
     use crate::lab::kernel::series::{read_series, touched};
 
-    /// C files that the lab's configurations do not have.
+    /// C files that the `bench` configuration does not have.
     const ABSENT: &[&str] = &["arch/x86/platform/efi/efi_64.c", "kernel/tsacct.c"];
+
+    #[test]
+    fn make_needs_no_tree_but_the_series_own() {
+        let (_dir, lab) = Lab::fake();
+        let arch = crate::lab::arch::LAB;
+        let (source, out) = (lab.out(SOURCE), lab.out(&built_in(arch)));
+        files::make_dir(&source).unwrap();
+        files::make_dir(&out).unwrap();
+        let tree = Tree {
+            lab: &lab,
+            arch,
+            source,
+            out,
+        };
+        let failed = output(tree.make().unwrap().arg("all")).unwrap_err();
+        // The tree is empty.
+        let text = format!("{failed:#}");
+        assert!(text.contains("No rule to make target"), "{text}");
+    }
 
     #[test]
     fn every_c_file_that_a_hook_touches_is_built() {
