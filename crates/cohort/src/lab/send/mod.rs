@@ -235,6 +235,11 @@ impl Run<'_> {
                 self.count(format!("{what}: builds"), wrong)?;
             }
         }
+        let wrong = absent_includes(&self.lab.path("kernel/overlay"), &self.applied.0)?;
+        self.count(
+            format!("{}: includes only what is there", series.name),
+            wrong,
+        )?;
         if let Some(before) = before {
             let after = self.sparse(arch, &touched)?;
             let wrong = added(self.plan, series, before, after);
@@ -312,6 +317,31 @@ fn added(
         }
         (Err(wrong), _) | (_, Err(wrong)) => wrong,
     }
+}
+
+/// What files of the overlay include of it that a tree does not have: it comes with a later series.
+fn absent_includes(overlay: &Path, tree: &Path) -> Result<Vec<String>> {
+    let mut absent = Vec::new();
+    for file in files::walk(overlay)? {
+        let path = file.strip_prefix(overlay).unwrap_or(&file);
+        let dir = path.parent().unwrap_or(path);
+        let is_c = path.extension().is_some_and(|end| end == "c" || end == "h");
+        if !is_c || !tree.join(path).exists() {
+            continue;
+        }
+        for line in files::read(&tree.join(path))?.lines() {
+            let Some(name) = line.strip_prefix("#include \"") else {
+                continue;
+            };
+            let name = name.split('"').next().unwrap_or(name);
+            let included = dir.join(name);
+            if overlay.join(&included).exists() && !tree.join(&included).exists() {
+                absent.push(format!("{} includes {name}", path.display()));
+            }
+        }
+    }
+    absent.sort();
+    Ok(absent)
 }
 
 /// Puts the files that hooks touch into a repository, as they are in the stock kernel.
@@ -732,6 +762,25 @@ mod tests {
         assert!(!takes("--only first"));
         assert!(takes("--only first --sparse"));
         assert!(takes("--only first --build patch --sparse --test"));
+    }
+
+    #[test]
+    fn a_header_of_a_later_series_is_absent_and_one_of_the_stock_kernel_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (overlay, tree) = (dir.path().join("overlay"), dir.path().join("tree"));
+        let text = b"#include <linux/mm.h>\n#include \"../internal.h\"\n#include \"group.h\"\n";
+        for path in [
+            "overlay/mm/upper.c",
+            "tree/mm/upper.c",
+            "overlay/mm/group.c",
+        ] {
+            files::write(&dir.path().join(path), text).unwrap();
+        }
+        files::write(&overlay.join("mm/group.h"), b"").unwrap();
+        let wrong = absent_includes(&overlay, &tree).unwrap();
+        assert_eq!(wrong, ["mm/upper.c includes group.h"]);
+        files::write(&tree.join("mm/group.h"), b"").unwrap();
+        assert_eq!(absent_includes(&overlay, &tree).unwrap(), [""; 0]);
     }
 
     #[test]
