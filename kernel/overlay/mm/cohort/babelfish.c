@@ -913,7 +913,7 @@ void cohort_bf_do_claim(struct mm_struct *mm, unsigned long start,
 
 /**
  * cohort_bf_do_exit() - see cohort_bf_exit()
- * @mm: the process; its mmap_lock is held for writing, or nobody else uses it
+ * @mm: the process; its mmap_lock is held for writing, or nobody but the OOM reaper uses it
  */
 void cohort_bf_do_exit(struct mm_struct *mm)
 {

@@ -231,17 +231,26 @@ bool cohort_lock(struct mm_struct *mm, pmd_t *pmd, unsigned long addr,
 	return true;
 }
 
-/* As cohort_lock(), for a sharer that nobody else can take off the list. */
-static void lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
+/*
+ * As cohort_lock(), for a process that ends, of whose tables only the OOM reaper may take it
+ * off the list.
+ */
+static bool lock_sharer(struct cohort_sharer *sharer, struct cohort_locked *l)
 {
+	l->pml = pmd_lock(cohort_run_of(sharer)->mm, cohort_user_pmd(sharer));
 	l->ct = sharer->table;
+	if (!l->ct) {
+		spin_unlock(l->pml);
+		return false;
+	}
 	l->sharer = sharer;
 	l->addr = cohort_user_addr(l->ct, sharer);
-	l->pml = pmd_lock(cohort_run_of(sharer)->mm, cohort_user_pmd(sharer));
 	l->ptl = ptlock_ptr(l->ct->pt);
 	spin_lock_nested(l->ptl, SINGLE_DEPTH_NESTING);
+	/* As in cohort_lock(). */
 	__release(l->ptl);
 	__release(l->pml);
+	return true;
 }
 
 void cohort_unlock(struct cohort_locked *l)
@@ -489,7 +498,8 @@ static void leave_at_exit(struct cohort_sharer *sharer, bool flush)
 	struct mm_struct *mm = cohort_run_of(sharer)->mm;
 	struct cohort_locked l;
 
-	lock_sharer(sharer, &l);
+	if (!lock_sharer(sharer, &l))
+		return;
 	if (l.ct->users == 1) {
 		__cohort_adopt(l.ct, sharer, true);
 	} else {
@@ -503,14 +513,8 @@ static void leave_at_exit(struct cohort_sharer *sharer, bool flush)
 	cohort_unlock(&l);
 }
 
-/**
- * cohort_do_exit_mmap() - a process without threads leaves all its tables
- * @mm: its address space, on which no thread runs any more (mm_users is 0)
- *
- * Called before the regions are unlinked from the reverse map (invariant 5). The
- * OOM reaper may run at the same time; it skips shared tables.
- */
-void cohort_do_exit_mmap(struct mm_struct *mm)
+/* The OOM reaper may run at the same time, and leave some of them first. */
+static void leave_all_at_exit(struct mm_struct *mm)
 {
 	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_upper_sharer *us;
@@ -519,10 +523,6 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	unsigned int i;
 	bool flush;
 
-	if (!mm_cohort(mm)) {
-		cohort_uses_free(mm);
-		return;
-	}
 	flush = arch_cohort_exit_begin(mm);
 
 	if (mm_cohort_upper(mm)) {
@@ -534,7 +534,7 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 	}
 
 	for (index = 0; (run = cohort_next_run(uses, &index)); index++) {
-		unsigned long used = run->used;
+		unsigned long used = READ_ONCE(run->used);
 
 		for_each_set_bit(i, &used, COHORT_RUN_TABLES) {
 			leave_at_exit(&run->sharers[i], flush);
@@ -542,6 +542,21 @@ void cohort_do_exit_mmap(struct mm_struct *mm)
 		}
 		cond_resched();
 	}
+}
+
+/**
+ * cohort_do_exit_mmap() - a process without threads leaves all its tables
+ * @mm: its address space, on which no thread runs any more (mm_users is 0)
+ *
+ * Called before the regions are unlinked from the reverse map (invariant 5).
+ */
+void cohort_do_exit_mmap(struct mm_struct *mm)
+{
+	if (mm_cohort(mm))
+		leave_all_at_exit(mm);
+	/* The reaper holds this lock until it needs no record any more. */
+	mmap_write_lock(mm);
+	mmap_write_unlock(mm);
 	cohort_uses_free(mm);
 }
 
@@ -550,7 +565,7 @@ struct zap_details *cohort_reap_details(void)
 	/* Not const, because callees take a pointer that is not; they only read. */
 	static struct zap_details details = {
 		.even_cows = true,
-		.zap_flags = ZAP_FLAG_KEEP_SHARED,
+		.zap_flags = ZAP_FLAG_REAP,
 	};
 
 	return &details;
@@ -590,23 +605,24 @@ bool cohort_zap(struct mmu_gather *tlb, pmd_t *pmd, unsigned long addr,
 		return true;
 	if (!cohort_lock(mm, pmd, addr, &l))
 		return pmd_none(*pmd);
-	if (flags & ZAP_FLAG_KEEP_SHARED) {
-		/*
-		 * The reaper changes nothing but entries, because exit may be
-		 * walking the list of tables. Who joins meanwhile loses entries that
-		 * a fault brings back, and is flushed for them.
-		 */
-		bool shared = l.ct->users > 1;
-
-		cohort_unlock(&l);
-		return shared;
-	}
 	if (l.ct->users == 1) {
-		__cohort_adopt(l.ct, l.sharer, false);
+		/*
+		 * The reaper takes no table back, because its victim's threads may
+		 * run. Who joins meanwhile loses entries that a fault brings back, and
+		 * is flushed for them.
+		 */
+		if (!(flags & ZAP_FLAG_REAP))
+			__cohort_adopt(l.ct, l.sharer, false);
 		cohort_unlock(&l);
 		return false;
 	}
-	if (!(flags & ZAP_FLAG_UNMAP) && next - addr != PMD_SIZE) {
+	/*
+	 * The victim of the OOM reaper leaves the whole table, of which it needs nothing
+	 * any more: if all users are victims, and none can end, the last that is reaped
+	 * frees the pages. Copies would need memory.
+	 */
+	if (!(flags & (ZAP_FLAG_UNMAP | ZAP_FLAG_REAP)) &&
+	    next - addr != PMD_SIZE) {
 		/*
 		 * The caller has unshared what was there. A fault has joined a table
 		 * since, as if it came after the caller: skip.
