@@ -474,8 +474,9 @@ unlock:
 
 /*
  * Look at all tables of a process, without its mmap_lock. The caller holds a
- * reference to its users, so its records stay. May sleep: between two runs it lets
- * others have the processor (invariant 13).
+ * reference to its users, so those of its records that have tables stay, and RCU keeps
+ * the others. May sleep: between two runs it lets others have the processor
+ * (invariant 13).
  */
 static void look_at_all(struct mm_struct *mm, struct cohort_look *l)
 {

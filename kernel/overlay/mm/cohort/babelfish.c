@@ -976,12 +976,14 @@ static unsigned int count_tables(struct mm_struct *mm)
 	unsigned int nr = 0;
 
 	for (; uses; index++) {
+		/* cohort_uses_trim() may free it afterwards. */
 		rcu_read_lock();
 		run = cohort_next_run(uses, &index);
+		if (run)
+			nr += hweight_long(READ_ONCE(run->bf));
 		rcu_read_unlock();
 		if (!run)
 			break;
-		nr += hweight_long(READ_ONCE(run->bf));
 		cond_resched();
 	}
 	return nr;

@@ -94,6 +94,8 @@ struct cohort_sharer {
 #define COHORT_RUN_TABLES	(1UL << (COHORT_RUN_SHIFT - PMD_SHIFT))
 /* A run is aligned to its size, so that a sharer leads to it. */
 #define COHORT_RUN_BYTES	1024UL
+/* So many runs without a table are not worth to be looked for. */
+#define COHORT_RUNS_KEPT	64U
 
 /**
  * struct cohort_run - a process's use of the tables of one aligned 64 MB
@@ -109,7 +111,7 @@ struct cohort_sharer {
  * One record for many tables: a fork allocates and finds it once, and any table
  * leads to its record in few steps however many users it has (invariant 13). A run
  * is made by fork, or by a fault that joins a table, and lives as long as its address
- * space.
+ * space, or until cohort_uses_trim() finds that it has no table.
  */
 struct cohort_run {
 	struct mm_struct *mm;
@@ -133,7 +135,8 @@ struct cohort_run {
  * @swap: the same for swap entries and @mm->cohort.swap
  * @borrowed: the same for page-table pages and @mm->cohort.borrowed
  *
- * Made as a run is, and lives as long as its address space.
+ * Made as a run is, and lives as long as its address space: there are few, as one takes
+ * large shared memory in a gigabyte of its own.
  */
 struct cohort_upper_sharer {
 	struct cohort_sharer sharer;
@@ -241,6 +244,7 @@ struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
 					      unsigned long addr, gfp_t gfp);
 struct cohort_uses *cohort_uses_make(struct mm_struct *mm, gfp_t gfp);
 bool cohort_uses_like(struct mm_struct *mm, struct mm_struct *oldmm);
+void cohort_uses_trim(struct mm_struct *mm);
 void *cohort_next_record(struct cohort_records __rcu *const *where,
 			 unsigned long *index);
 struct cohort_upper_sharer *cohort_next_upper(struct cohort_uses *uses,

@@ -651,6 +651,7 @@ void cohort_do_fork_begin(struct cohort_fork *cf, struct mm_struct *mm,
 	cf->mm = mm;
 	cf->oldmm = oldmm;
 	cf->alone = fork_is_alone(oldmm);
+	cohort_uses_trim(oldmm);
 	cohort_batch_begin(cf);
 	if (!oldmm->cohort.id)
 		oldmm->cohort.id = cohort_new_id();

@@ -545,3 +545,4 @@ int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
 }
 
 #include "tests/cohort-kunit.h"
+	cohort_uses_trim(mm);

@@ -8,6 +8,7 @@
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "internal.h"
 
@@ -244,6 +245,75 @@ struct cohort_upper_sharer *cohort_upper_make(struct mm_struct *mm,
 		us->addr = addr & PUD_MASK;
 	}
 	return us;
+}
+
+/* An array that was replaced, and those of its records that are not in the new one. */
+struct trimmed {
+	struct rcu_work work;
+	struct cohort_records *old;
+	unsigned long dead[];
+};
+
+static void free_trimmed(struct work_struct *work)
+{
+	struct trimmed *t = container_of(to_rcu_work(work), struct trimmed, work);
+	unsigned int i;
+
+	for_each_set_bit(i, t->dead, t->old->nr) {
+		kmem_cache_free(run_cache, t->old->at[i].record);
+		cond_resched();
+	}
+	kvfree(t->old);
+	kvfree(t);
+}
+
+/* Fork and munmap() go on without it, and need no reclaim for it. */
+#define GFP_TRIM	(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN)
+
+/**
+ * cohort_uses_trim() - forget the records of runs that a process has left, if they are most
+ * @mm: the process; its mmap_lock is held for writing
+ *
+ * So the records are at most some more than twice the tables that it uses, however many it
+ * has used (invariant 13). Nobody has a record without a table meanwhile: who makes one holds
+ * the mmap_lock until it has a table, and who looks without it is in RCU's care.
+ */
+void cohort_uses_trim(struct mm_struct *mm)
+{
+	struct cohort_uses *uses = mm->cohort.uses;
+	struct cohort_records *old = uses ? records_of(&uses->runs) : NULL;
+	unsigned int used = atomic_read(&mm->cohort.nr_tables), i;
+	struct cohort_records *new;
+	struct trimmed *t;
+
+	mmap_assert_write_locked(mm);
+	if (!old || old->nr <= 2 * used + COHORT_RUNS_KEPT)
+		return;
+	/* Each that is used has a table of its own. Without memory it is for later. */
+	new = records_alloc(used + COHORT_RUNS_KEPT, GFP_TRIM);
+	t = kvzalloc(struct_size(t, dead, BITS_TO_LONGS(old->nr)), GFP_TRIM);
+	if (!new || !t)
+		goto later;
+	/* A fault may leave the last table of one meanwhile: look at each once. */
+	for (i = 0; i < old->nr; i++) {
+		struct cohort_run *run = old->at[i].record;
+
+		if (!READ_ONCE(run->used))
+			__set_bit(i, t->dead);
+		else if (new->nr < new->room)
+			new->at[new->nr++] = old->at[i];
+		else
+			goto later;
+		cond_resched();
+	}
+	rcu_assign_pointer(uses->runs, new);
+	t->old = old;
+	INIT_RCU_WORK(&t->work, free_trimmed);
+	queue_rcu_work(system_unbound_wq, &t->work);
+	return;
+later:
+	kvfree(new);
+	kvfree(t);
 }
 
 static bool reserve(struct cohort_records __rcu **where,
