@@ -21,12 +21,12 @@
 #include <linux/cgroup.h>
 #include <linux/cred.h>
 #include <linux/ctype.h>
-#include <linux/hashtable.h>
 #include <linux/jhash.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/nsproxy.h>
 #include <linux/resume_user_mode.h>
+#include <linux/rhashtable.h>
 #include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -38,13 +38,26 @@
 
 enum cohort_join cohort_join __read_mostly = COHORT_JOIN_GROUP;
 
-static DEFINE_HASHTABLE(groups, 8);
+static struct rhashtable groups;
 static DEFINE_SPINLOCK(groups_lock);
 
-static u32 hash_of(const struct cohort_key *key)
+/*
+ * Anybody may make groups, so nobody may know the seed, and all that tells two groups apart
+ * counts: else one user's could all be in one place (invariant 13).
+ */
+static u32 hash_key(const void *data, u32 len, u32 seed)
 {
-	return jhash(key->name, strlen(key->name),
-		     (u32)key->scope ^ __kuid_val(key->uid));
+	const struct cohort_key *key = data;
+	u32 hash = jhash(key->name, strlen(key->name), seed);
+
+	hash = jhash_3words((u32)key->scope, key->flags, __kuid_val(key->uid),
+			    hash);
+	return jhash(&key->ns, sizeof(key->ns), hash);
+}
+
+static u32 hash_group(const void *data, u32 len, u32 seed)
+{
+	return hash_key(&((const struct cohort_group *)data)->key, len, seed);
 }
 
 static bool same_group(const struct cohort_key *a, const struct cohort_key *b)
@@ -54,20 +67,26 @@ static bool same_group(const struct cohort_key *a, const struct cohort_key *b)
 	       uid_eq(a->uid, b->uid);
 }
 
-static struct cohort_group *find(const struct cohort_key *key, u32 hash)
+static int differs(struct rhashtable_compare_arg *arg, const void *group)
+{
+	return !same_group(&((const struct cohort_group *)group)->key, arg->key);
+}
+
+static const struct rhashtable_params groups_params = {
+	.head_offset = offsetof(struct cohort_group, node),
+	.key_len = sizeof(struct cohort_key),
+	.hashfn = hash_key,
+	.obj_hashfn = hash_group,
+	.obj_cmpfn = differs,
+	.automatic_shrinking = true,
+};
+
+static struct cohort_group *get_existing(const struct cohort_key *key)
 {
 	struct cohort_group *group;
 
-	hash_for_each_possible(groups, group, node, hash)
-		if (same_group(&group->key, key))
-			return group;
-	return NULL;
-}
-
-static struct cohort_group *get_existing(const struct cohort_key *key, u32 hash)
-{
-	struct cohort_group *group = find(key, hash);
-
+	lockdep_assert_held(&groups_lock);
+	group = rhashtable_lookup_fast(&groups, key, groups_params);
 	if (group)
 		refcount_inc(&group->members);
 	return group;
@@ -77,10 +96,9 @@ static struct cohort_group *get_existing(const struct cohort_key *key, u32 hash)
 static struct cohort_group *group_get(const struct cohort_key *key)
 {
 	struct cohort_group *group, *new;
-	u32 hash = hash_of(key);
 
 	spin_lock(&groups_lock);
-	group = get_existing(key, hash);
+	group = get_existing(key);
 	spin_unlock(&groups_lock);
 	if (group)
 		return group;
@@ -95,17 +113,21 @@ static struct cohort_group *group_get(const struct cohort_key *key)
 		}
 	}
 	spin_lock(&groups_lock);
-	group = get_existing(key, hash);
+	group = get_existing(key);
 	if (!group) {
 		refcount_set(&new->members, 1);
 		new->id = cohort_new_id();
 		new->key = *key;
-		get_user_ns(key->ns);
-		hash_add(groups, &new->node, hash);
+		if (!rhashtable_insert_fast(&groups, &new->node,
+					    groups_params)) {
+			get_user_ns(key->ns);
+			group = new;
+			new = NULL;
+		}
 	}
 	spin_unlock(&groups_lock);
-	if (!group)
-		return new;
+	if (!new)
+		return group;
 	cohort_arena_free(new->arena);
 	kfree(new);
 	return group;
@@ -115,7 +137,7 @@ static void group_put(struct cohort_group *group)
 {
 	if (!refcount_dec_and_lock(&group->members, &groups_lock))
 		return;
-	hash_del(&group->node);
+	rhashtable_remove_fast(&groups, &group->node, groups_params);
 	spin_unlock(&groups_lock);
 	put_user_ns(group->key.ns);
 	/* Only members look at it, each for itself. */
@@ -526,6 +548,13 @@ static int __init setup_cohort_join(char *arg)
 	return 1;
 }
 __setup("cohort_join=", setup_cohort_join);
+
+/* Before a program can be executed. */
+static int __init cohort_groups_init(void)
+{
+	return rhashtable_init(&groups, &groups_params);
+}
+core_initcall(cohort_groups_init);
 
 static int __init cohort_group_init(void)
 {

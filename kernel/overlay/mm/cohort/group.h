@@ -6,6 +6,7 @@
 #define _MM_COHORT_GROUP_H
 
 #include <linux/refcount.h>
+#include <linux/rhashtable-types.h>
 #include <linux/uidgid.h>
 
 #include "internal.h"
@@ -72,7 +73,7 @@ struct cohort_group {
 #ifdef CONFIG_COHORT_BABELFISH
 	struct cohort_layout layout;
 #endif
-	struct hlist_node node;
+	struct rhash_head node;
 	struct rcu_head rcu;
 };
 
