@@ -504,35 +504,6 @@ static void look_at_all(struct mm_struct *mm, struct cohort_look *l)
 	rcu_read_unlock();
 }
 
-/**
- * cohort_do_count_range() - see cohort_count_range()
- * @mm: the process; its mmap_lock is held
- * @start: first address
- * @end: first address behind the range
- *
- * Its high-water mark is to have what it borrowed there, and no mark has an estimate.
- */
-void cohort_do_count_range(struct mm_struct *mm, unsigned long start,
-			   unsigned long end)
-{
-	struct cohort_look unused = {};
-	struct cohort_run *run;
-	unsigned long index;
-	unsigned int i;
-
-	rcu_read_lock();
-	for (index = start >> COHORT_RUN_SHIFT;
-	     (run = cohort_next_run(mm->cohort.uses, &index)) && run->base < end;
-	     index++) {
-		unsigned long used = READ_ONCE(run->used);
-
-		for_each_set_bit(i, &used, COHORT_RUN_TABLES)
-			look_at(run, i, &unused);
-		cond_resched_rcu();
-	}
-	rcu_read_unlock();
-}
-
 void cohort_do_borrowed(struct mm_struct *mm, unsigned long *counts)
 {
 	struct cohort_look l;

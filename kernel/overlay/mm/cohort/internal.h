@@ -272,8 +272,6 @@ void cohort_count_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_estimate_ptes(pte_t *ptep, unsigned long *counts);
 void cohort_scale_guess(struct cohort_fork *cf);
 void cohort_count_tables(struct mm_struct *mm, struct cohort_look *l);
-void cohort_do_count_range(struct mm_struct *mm, unsigned long start,
-			   unsigned long end);
 void __cohort_unlink(struct cohort_table *ct, struct cohort_sharer *sharer);
 
 /* The record of which a sharer of a last-level table is a part. */
@@ -433,12 +431,15 @@ static inline void __cohort_set_maps(struct cohort_table *ct)
 					 ct->counts[MM_SWAPENTS]));
 }
 
-/* Count tables that nobody has counted before a process may leave them without a copy. */
-static inline void cohort_count_range(struct mm_struct *mm, unsigned long start,
-				      unsigned long end)
+/*
+ * Count the tables of a process that nobody has counted, before it may leave some without a
+ * copy: its high-water mark is to have all that it borrowed at once, and no mark has an
+ * estimate. Its mmap_lock is held. At most once after a fork, as at exit.
+ */
+static inline void cohort_count_guessed(struct mm_struct *mm)
 {
 	if (unlikely(cohort_guessed(mm)))
-		cohort_do_count_range(mm, start, end);
+		cohort_do_look(mm);
 }
 
 /* The table that a present entry points to. */

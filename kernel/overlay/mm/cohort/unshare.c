@@ -503,7 +503,7 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 	int err;
 
 	/* Tables between the ends are left as a whole. */
-	cohort_count_range(mm, start, end);
+	cohort_count_guessed(mm);
 	if (mm_cohort_upper(mm))
 		__cohort_leave_range(mm, start, end);
 	/* The table of the first page, then that of the last if another. */
@@ -535,7 +535,7 @@ int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
 	unsigned long first = ALIGN(start, PMD_SIZE), last = end & PMD_MASK;
 	int err;
 
-	cohort_count_range(mm, start, end);
+	cohort_count_guessed(mm);
 	if (first >= last)
 		return cohort_do_unshare_tables(mm, start, end, COHORT_UNMAP);
 	err = cohort_do_unshare_tables(mm, start, first, COHORT_UNMAP);
