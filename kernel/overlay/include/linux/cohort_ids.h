@@ -35,7 +35,7 @@ static inline bool cohort_ids_matter(struct mm_struct *mm)
 	       unlikely(READ_ONCE(mm->cohort.id)) || cohort_tlb_held(mm);
 }
 
-/* Before a child is forked, perhaps into new namespaces. Returns 0 or -ENOMEM. */
+/* Before a child is forked, perhaps into new namespaces. Returns 0 or an error. */
 static inline int cohort_fork_namespaces(struct mm_struct *mm,
 					 unsigned long flags)
 {

@@ -24,7 +24,7 @@ static inline bool cohort_scans(struct mm_struct *mm, pmd_t *pmd)
 	return likely(!pmd_cohort(*pmd)) || cohort_do_scans(mm, pmd);
 }
 
-/* Before VM_MERGEABLE of a region changes. Returns 0 or -ENOMEM. */
+/* Before VM_MERGEABLE of a region changes. Returns 0 or an error. */
 static inline int cohort_merge_region(struct vm_area_struct *vma,
 				      unsigned long start, unsigned long end)
 {
@@ -32,7 +32,7 @@ static inline int cohort_merge_region(struct vm_area_struct *vma,
 	       cohort_do_merge_region(vma, start, end) : 0;
 }
 
-/* Before all regions become mergeable. Returns 0 or -ENOMEM. */
+/* Before all regions become mergeable. Returns 0 or an error. */
 static inline int cohort_merge_any(struct mm_struct *mm)
 {
 	return mm_cohort(mm) ? cohort_do_merge_any(mm) : 0;

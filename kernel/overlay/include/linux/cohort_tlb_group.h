@@ -35,7 +35,7 @@ void cohort_tlb_do_fork(struct mm_struct *mm, struct mm_struct *oldmm);
  *
  * Call it before anything is changed: a member's code is that of all members. May sleep.
  *
- * Return: 0, or -ENOMEM with nothing changed that a process can see.
+ * Return: 0, or an error with nothing changed that a process can see.
  */
 static inline int cohort_tlb_change(struct mm_struct *mm, unsigned long start,
 				    unsigned long end)

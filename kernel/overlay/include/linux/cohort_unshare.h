@@ -38,8 +38,8 @@ bool cohort_take_back(struct mm_struct *mm, pmd_t *pmd, unsigned long addr);
  * uprobes, userfaultfd's move, merging). Shared PMD tables hold no private memory
  * and stay shared. May sleep.
  *
- * Return: 0 or -ENOMEM. After -ENOMEM some tables may already be unshared; no
- * process can see a difference.
+ * Return: 0, -ENOMEM or, if the caller is about to be killed, -EINTR. After an error
+ * some tables may already be unshared; no process can see a difference.
  */
 static inline int cohort_unshare_tables(struct mm_struct *mm,
 					unsigned long start, unsigned long end,
@@ -176,7 +176,7 @@ static inline int cohort_madvise(struct mm_struct *mm, unsigned long start,
 	       cohort_do_madvise(mm, start, end, behavior) : 0;
 }
 
-/* Unshare [vvar] before the time namespace changes. Returns 0 or -ENOMEM. */
+/* Unshare [vvar] before the time namespace changes. Returns 0 or an error. */
 static inline int cohort_leave_timens(struct mm_struct *mm)
 {
 	return mm && mm_cohort(mm) ? cohort_do_leave_timens(mm) : 0;

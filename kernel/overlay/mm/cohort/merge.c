@@ -43,7 +43,7 @@ bool cohort_do_scans(struct mm_struct *mm, pmd_t *pmd)
  * all users of a table (invariant 1). A region without an anon_vma keeps its
  * tables: they have no anonymous page and can get none.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM or -EINTR.
  */
 int cohort_do_merge_region(struct vm_area_struct *vma, unsigned long start,
 			   unsigned long end)

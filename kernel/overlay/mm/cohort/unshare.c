@@ -15,6 +15,8 @@
 #include <linux/pgalloc.h>
 #include <linux/rmap.h>
 #include <linux/swap.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/swapops.h>
 #include <linux/uaccess.h>
 
@@ -480,6 +482,9 @@ static noinline int unshare_range(struct mm_struct *mm, unsigned long start,
 }
 
 int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
+		/* Of a large process these are many, and exit needs no copies. */
+		if (cause == COHORT_CHANGE && fatal_signal_pending(current))
+			return -EINTR;
 			    unsigned long end, enum cohort_cause cause)
 {
 	if (not_shared(mm, start, end))

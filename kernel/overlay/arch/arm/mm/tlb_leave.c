@@ -90,8 +90,8 @@ static void close_domains(void *mm)
  * and what they hold of the process alone comes and goes without a global entry beside it,
  * since the process is kept apart from here on (G5). May sleep.
  *
- * Return: 0, or -ENOMEM. The process then is on its way out: it has its old tables, or new
- * ones, and whoever calls next goes on.
+ * Return: 0, -ENOMEM or -EINTR. After an error the process is on its way out: it has its
+ * old tables, or new ones, and whoever calls next goes on.
  */
 int cohort_tlb_leave(struct mm_struct *mm)
 {
