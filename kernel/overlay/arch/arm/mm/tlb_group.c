@@ -224,8 +224,11 @@ static int domain_fault(unsigned long addr, unsigned int fsr,
 		do_bad_area(addr, fsr, regs);
 		return 0;
 	}
-	/* Never: its own table is closed to it. Do not repeat the access for ever. */
-	if (WARN_ON_ONCE(pmd_val(*pmd_off(current->active_mm, addr)) & PMD_TLB_MEMBER)) {
+	/*
+	 * Its own table is closed to it: munmap() in another thread is about to free it, see
+	 * cohort_tlb_each_table(). There is no region any more.
+	 */
+	if (pmd_val(*pmd_off(current->active_mm, addr)) & PMD_TLB_MEMBER) {
 		do_bad_area(addr, fsr, regs);
 		return 0;
 	}
