@@ -25,6 +25,7 @@
 #include <linux/prctl.h>
 #include <linux/resume_user_mode.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 
 #include "internal.h"
 
@@ -99,7 +100,9 @@ void cohort_do_resume_user_mode(struct mm_struct *mm)
 int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 {
 	struct nsproxy *ns = current->nsproxy;
+	struct mem_cgroup *memcg, *old;
 	bool new_time;
+	int err = 0;
 
 	/* One that uses this memory stays in the time namespace whose [vvar] it has. */
 	new_time = !(flags & CLONE_VM) &&
@@ -112,10 +115,17 @@ int cohort_do_fork_namespaces(struct mm_struct *mm, unsigned long flags)
 	if (!(flags & COHORT_CLONE_NEW) && !new_time &&
 	    ns->pid_ns_for_children == task_active_pid_ns(current))
 		return 0;
+	/* The parent pays, as for all else: the child is in no cgroup yet. */
+	memcg = get_mem_cgroup_from_current();
+	old = set_active_memcg(memcg);
 	if (!cohort_keeps_ids(mm))
-		return leave_all(mm);
-	/* Unshare [vvar] here, because timens_on_fork() cannot fail. */
-	return new_time ? cohort_leave_timens(mm) : 0;
+		err = leave_all(mm);
+	else if (new_time)
+		/* Unshare [vvar] here, because timens_on_fork() cannot fail. */
+		err = cohort_leave_timens(mm);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return err;
 }
 
 void cohort_do_new_creds(struct mm_struct *mm, const struct cred *old,

@@ -11,12 +11,13 @@
  * read the others in the table's range. The entries suffice: special ones have no
  * struct page, and a writable entry of a file page belongs to a shared mapping.
  */
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/pgalloc.h>
 #include <linux/rmap.h>
-#include <linux/swap.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/swap.h>
 #include <linux/swapops.h>
 #include <linux/uaccess.h>
 
@@ -302,26 +303,84 @@ static void publish(struct cohort_locked *l, pmd_t *pmd, pgtable_t new,
 /* So many tables may exceed the limit of a memory cgroup for each process. */
 #define COHORT_FORCED_MAX	32
 
+static int charge_beyond(pgtable_t table, gfp_t gfp)
+{
+	struct folio *folio = page_folio(table);
+	int err;
+
+	/* The constructor has counted it where it was charged to nobody. */
+	lruvec_stat_sub_folio(folio, NR_PAGETABLE);
+	err = memcg_kmem_charge_page(table, gfp | __GFP_HIGH, 0);
+	lruvec_stat_add_folio(folio, NR_PAGETABLE);
+	return err;
+}
+
 /*
- * A table for a copy. Giving memory back must not need any (invariant 13): if the memory
- * cgroup is at its limit and can free nothing, the table exceeds the limit and nobody is
- * killed for it. On a stock kernel the process has had such a table since fork. A few
- * for each process, as an overdraft without end would be a gain (invariant 14).
+ * A table that may exceed the limit of the memory cgroup. __GFP_HIGH lets the charge do so;
+ * the allocation itself would get at the machine's reserves by it.
  */
-static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
+static pgtable_t alloc_beyond(struct mm_struct *mm, gfp_t gfp)
+{
+	struct cohort_uses *uses = mm->cohort.uses;
+	pgtable_t table;
+
+	if (READ_ONCE(uses->forced) >= COHORT_FORCED_MAX)
+		return NULL;
+	table = __pte_alloc_one(mm, gfp & ~__GFP_ACCOUNT);
+	if (!table)
+		return NULL;
+	if (charge_beyond(table, gfp)) {
+		pte_free(mm, table);
+		return NULL;
+	}
+	/* Two threads may both find room for the last. */
+	WRITE_ONCE(uses->forced, uses->forced + 1);
+	return table;
+}
+
+/*
+ * Giving memory back must not need any (invariant 13): if the memory cgroup is at its limit
+ * and can free nothing, the table exceeds the limit and nobody is killed for it. On a stock
+ * kernel the process has had such a table since fork. A few for each process, as an
+ * overdraft without end would be a gain (invariant 14).
+ */
+static pgtable_t alloc_for_unmap(struct mm_struct *mm)
 {
 	gfp_t gfp = GFP_PGTABLE_USER | __GFP_NORETRY | __GFP_NOWARN;
-	struct cohort_uses *uses = mm->cohort.uses;
+
+	return __pte_alloc_one(mm, gfp) ?: alloc_beyond(mm, gfp);
+}
+
+/*
+ * A table for another process's copy, say for swapoff or a debugger: the process that gets it
+ * pays. Nobody of its cgroup is killed for it, as the caller may hold the mmap_lock that the
+ * victim needs to end. A fork has said who pays, because its child is in no cgroup yet.
+ */
+static pgtable_t alloc_for_other(struct mm_struct *mm)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm), *old;
+	gfp_t gfp = GFP_PGTABLE_USER;
+	pgtable_t table;
+
+	old = set_active_memcg(memcg);
+	if (old)
+		set_active_memcg(old);
+	else
+		gfp |= __GFP_RETRY_MAYFAIL;
+	table = __pte_alloc_one(mm, gfp);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return table;
+}
+
+static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
+{
 	pgtable_t table = NULL;
 
-	if (cause == COHORT_UNMAP) {
-		table = __pte_alloc_one(mm, gfp);
-		if (!table && READ_ONCE(uses->forced) < COHORT_FORCED_MAX) {
-			/* Two threads may both find room for the last. */
-			WRITE_ONCE(uses->forced, uses->forced + 1);
-			table = __pte_alloc_one(mm, gfp | __GFP_HIGH);
-		}
-	}
+	if (mm != current->mm)
+		return alloc_for_other(mm);
+	if (cause == COHORT_UNMAP)
+		table = alloc_for_unmap(mm);
 	return table ?: pte_alloc_one(mm);
 }
 
@@ -421,6 +480,9 @@ int cohort_do_unshare_tables(struct mm_struct *mm, unsigned long start,
 
 		if (!pmd || !pmd_cohort(pmdp_get_lockless(pmd)))
 			continue;
+		/* Of a large process these are many, and exit needs no copies. */
+		if (cause == COHORT_CHANGE && fatal_signal_pending(current))
+			return -EINTR;
 		err = cohort_unshare(mm, pmd, addr, cause);
 		if (err)
 			return err;
@@ -482,9 +544,6 @@ static noinline int unshare_range(struct mm_struct *mm, unsigned long start,
 }
 
 int cohort_do_unshare_range(struct mm_struct *mm, unsigned long start,
-		/* Of a large process these are many, and exit needs no copies. */
-		if (cause == COHORT_CHANGE && fatal_signal_pending(current))
-			return -EINTR;
 			    unsigned long end, enum cohort_cause cause)
 {
 	if (not_shared(mm, start, end))
@@ -507,6 +566,7 @@ static noinline int unshare_edges(struct mm_struct *mm, unsigned long start,
 	unsigned long base = start & PMD_MASK, top;
 	int err;
 
+	cohort_uses_trim(mm);
 	/* Tables between the ends are left as a whole. */
 	cohort_count_guessed(mm);
 	if (mm_cohort_upper(mm))
@@ -550,4 +610,3 @@ int cohort_do_unshare_partial(struct mm_struct *mm, unsigned long start,
 }
 
 #include "tests/cohort-kunit.h"
-	cohort_uses_trim(mm);
