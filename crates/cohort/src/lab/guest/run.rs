@@ -349,6 +349,8 @@ impl Spec<'_> {
             cmdline.push_str(word);
         }
         qemu.args(["-no-user-config", "-nodefaults", "-no-reboot"])
+            // The sound device of a real board needs some driver.
+            .args(["-audio", "driver=none"])
             .arg("-M")
             .arg(match self.plugin {
                 Some(_) => format!("{},memory-backend=ram", board.machine),
