@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Nobody gains by sharing: the OOM killer and high-water marks must see what they
- * would see if each process had tables of its own.
+ * Nobody gains by sharing, and nobody pays for it: the OOM killer, high-water marks and
+ * memory cgroups must see what they would see if each process had tables of its own.
  */
 #include "common.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 static size_t len;
@@ -180,6 +181,42 @@ static void test_max_rss(long unmap)
 	must((size_t)usage.ru_maxrss * 1024 >= len,
 	     "ru_maxrss of a child that did nothing is %ld kB, it mapped %zu kB",
 	     usage.ru_maxrss, len / 1024);
+}
+
+/*
+ * A child gives its memory up table by table, each far from the others: its mark is what it
+ * mapped at once.
+ */
+static void test_pieces(long unmap)
+{
+	/* a process's use of so many tables has a record of its own */
+	const size_t step = 32 * table_size;
+	const int pieces = 4;
+	struct rusage usage;
+	char *p[4];
+
+	for (int i = 0; i < pieces; i++) {
+		p[i] = map_at(arena(32), table_size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		no_huge_pages(p[i], table_size);
+		memset(p[i], 1, table_size);
+		must(!i || p[i] >= p[i - 1] + step || p[i] + step <= p[i - 1],
+		     "the pieces are too near");
+	}
+	become_zygote();
+	if (!fork()) {
+		for (int i = 0; i < pieces; i++)
+			if (unmap)
+				munmap(p[i], table_size);
+			else
+				madvise(p[i], table_size, MADV_DONTNEED);
+		_exit(0);
+	}
+	wait(NULL);
+	getrusage(RUSAGE_CHILDREN, &usage);
+	must((size_t)usage.ru_maxrss * 1024 >= pieces * table_size,
+	     "ru_maxrss of a child is %ld kB, it mapped %zu kB", usage.ru_maxrss,
+	     pieces * table_size / 1024);
 }
 
 /*
@@ -372,6 +409,7 @@ static void give_back(int said)
 static void test_give_back(long arg)
 {
 	int said[2], go[2], n = 8;
+	long tables = 0;
 
 	make_group();
 	must_call(pipe(said));
@@ -385,11 +423,160 @@ static void test_give_back(long arg)
 		wait_for(said[0], 1);
 	}
 	must(!group_number("memory.events", "oom_kill"), "a process was killed");
+	/* the children's own ones now; the file says so every two seconds */
+	for (int i = 0; i < 30; i++) {
+		tables = group_number("memory.stat", "pagetables") / (long)page_size;
+		if (tables >= n * (long)(len / table_size))
+			break;
+		usleep(100000);
+	}
+	must(tables >= n * (long)(len / table_size),
+	     "%d processes with %zu tables each are charged for %ld", n, len / table_size,
+	     tables);
 	end_group();
 }
 
 static void do_nothing(int said)
 {
+}
+
+static void touch_mapped(void)
+{
+	for (size_t at = 0; at < len; at += table_size)
+		memory[at] = 1;
+}
+
+/* Another process writes to a page of each table, from outside of the group. */
+static void test_charge(long arg)
+{
+	int said[2], never[2];
+	long before, grown;
+	pid_t zygote;
+	char c = 1;
+
+	if (!sharing_possible())
+		skip("no table is copied");
+	len = SPARSE_TABLES * table_size;
+	map_memory();
+	make_group();
+	must_call(pipe(said));
+	must_call(pipe(never));
+	zygote = start_group(1, touch_mapped, do_nothing, said[1], never[0]);
+	wait_for(said[0], 2);
+	before = group_number("memory.current", NULL);
+	for (size_t at = 0; at < len; at += table_size) {
+		struct iovec local = { &c, 1 }, remote = { memory + at, 1 };
+
+		must(process_vm_writev(zygote, &local, 1, &remote, 1, 0) == 1,
+		     "process_vm_writev: %s", strerror(errno));
+	}
+	grown = (group_number("memory.current", NULL) - before) / (long)page_size;
+	/* a page and a table each; what is charged ahead is much less than the tables */
+	must(grown >= SPARSE_TABLES * 3 / 2,
+	     "%d pages and tables were copied for a group, which was charged for %ld",
+	     2 * SPARSE_TABLES, grown);
+	end_group();
+}
+
+/* A child in a user namespace of its own does not share. */
+static void clone_user(int said)
+{
+	pid_t pid = syscall(__NR_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid < 0)
+		_exit(1);
+	if (pid)
+		report(said);
+}
+
+static void test_charge_child(long arg)
+{
+	int said[2], go[2];
+	long before, grown;
+
+	if (access("/proc/self/ns/user", F_OK))
+		skip("no user namespaces");
+	make_group();
+	must_call(pipe(said));
+	must_call(pipe(go));
+	start_group(1, touch_first, clone_user, said[1], go[0]);
+	wait_for(said[0], 2);
+	before = group_number("memory.current", NULL);
+	must(write(go[1], "", 1) == 1, "the child is gone");
+	wait_for(said[0], 1);
+	grown = (group_number("memory.current", NULL) - before) / (long)page_size;
+	must(grown >= SPARSE_TABLES * 3 / 4,
+	     "a child of a group got %d tables, and the group was charged for %ld pages",
+	     SPARSE_TABLES, grown);
+	end_group();
+}
+
+/* Some rounds of memory in many places, shared with a child and unmapped. */
+static void use_places(int rounds, int places, size_t step, char *base)
+{
+	for (int i = 0; i < rounds; i++) {
+		pid_t pid;
+
+		for (int k = 0; k < places; k++) {
+			char *p = map_at(base + (i * places + k) * step, 8 * page_size,
+					 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+					 -1, 0);
+
+			for (int page = 0; page < 8; page++)
+				p[page * page_size] = 1;
+		}
+		pid = fork();
+		must(pid >= 0, "fork: %s", strerror(errno));
+		if (!pid)
+			_exit(0);
+		must_call(waitpid(pid, NULL, 0));
+		for (int k = 0; k < places; k++)
+			munmap(base + (i * places + k) * step, 8 * page_size);
+	}
+}
+
+/* What a process has shared once costs it nothing for ever. */
+static void test_forgets(long arg)
+{
+	const int rounds = 8, places = 500;
+	const size_t step = 32 * table_size;
+	long before, grown;
+	int said[2], go[2];
+	char *base, c;
+	pid_t pid;
+
+	if (sizeof(long) < 8)
+		skip("too few addresses");
+	base = mmap(NULL, rounds * places * step, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (base == MAP_FAILED)
+		skip("too few addresses");
+	munmap(base, rounds * places * step);
+	base = (char *)(((uintptr_t)base + step - 1) / step * step);
+	make_group();
+	must_call(pipe(said));
+	must_call(pipe(go));
+	pid = fork();
+	must(pid >= 0, "fork: %s", strerror(errno));
+	if (!pid) {
+		group_put("cgroup.procs", "0");
+		become_zygote();
+		report(said[1]);
+		if (read(go[0], &c, 1) != 1)
+			_exit(1);
+		use_places(rounds, places, step, base);
+		report(said[1]);
+		pause();
+	}
+	wait_for(said[0], 1);
+	before = group_number("memory.current", NULL);
+	must(write(go[1], "", 1) == 1, "the process is gone");
+	wait_for(said[0], 1);
+	grown = group_number("memory.current", NULL) - before;
+	must(grown < rounds * places * 512L,
+	     "%ld kB more are in use after %d tables were shared and unmapped", grown / 1024,
+	     rounds * places);
+	end_group();
 }
 
 /* In the group, but not of the cohort: of this size, and growing. */
@@ -566,6 +753,10 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(14) },
 	{ "Does ru_maxrss count what a child borrowed and unmapped?", test_max_rss, 1,
 	  .guards = INVARIANT(14) },
+	{ "Does ru_maxrss count what a child unmapped table by table?", test_pieces, 1,
+	  .guards = INVARIANT(14) },
+	{ "Does ru_maxrss count what a child gave back by MADV_DONTNEED, table by table?",
+	  test_pieces, 0, .guards = INVARIANT(14) },
 	{ "Is no estimate in VmHWM?", test_estimate, 1, .guards = INVARIANT(14) },
 	{ "Is no estimate in ru_maxrss?", test_estimate, 0, .guards = INVARIANT(14) },
 	{ "Does VmRSS count what a child reads through a shared table?", test_fill,
@@ -574,6 +765,12 @@ static const struct test_case cases[] = {
 	  .guards = INVARIANT(14) },
 	{ "Does MADV_DONTNEED at the limit of memory succeed and kill nobody?", test_give_back,
 	  .guards = INVARIANT(8) | INVARIANT(13) },
+	{ "Is a group charged for the tables that another process copies for it?", test_charge,
+	  .guards = INVARIANT(14) },
+	{ "Is a group charged for the tables of a child in a user namespace of its own?",
+	  test_charge_child, .guards = INVARIANT(14) },
+	{ "Does a process forget the places where it has shared tables?", test_forgets,
+	  .guards = INVARIANT(13) },
 	{ "Does the OOM killer's table of processes say what each of four sharers maps?",
 	  test_dump, 3, .guards = INVARIANT(14) },
 	{ "Does the OOM killer take one of two sharers before a smaller process?", test_victim, 1,

@@ -7,6 +7,7 @@
 #include "common.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 static int mapped_spots(int who)
@@ -445,6 +446,88 @@ static void test_mrelease(long arg)
 	model_check_all(4);
 }
 
+/*
+ * Process @pid is killed, but stopped on its way out, with its memory: as one that waits
+ * for a lock.
+ */
+static void kill_half(pid_t pid)
+{
+	int status;
+
+	must(!ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXIT), "ptrace: %s", strerror(errno));
+	must_call(kill(pid, SIGKILL));
+	must(waitpid(pid, &status, __WALL) == pid, "waitpid: %s", strerror(errno));
+	must(status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8),
+	     "a killed process does not stop at its exit: %#x", status);
+}
+
+static void release(pid_t pid)
+{
+	int pidfd = syscall(__NR_pidfd_open, pid, 0);
+
+	must(pidfd >= 0, "pidfd_open: %s", strerror(errno));
+	must_call(syscall(__NR_process_mrelease, pidfd, 0));
+	close(pidfd);
+}
+
+#define VICTIMS	3
+
+/* Fill @len bytes, and let two children map them too; say who these are. */
+static void be_victims(size_t len, int said)
+{
+	pid_t pid[VICTIMS] = { getpid() };
+	char *p;
+
+	p = map_at(arena(len / table_size), len, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	no_huge_pages(p, len);
+	memset(p, 1, len);
+	become_zygote();
+	for (int i = 1; i < VICTIMS; i++) {
+		pid[i] = fork();
+		must(pid[i] >= 0, "fork: %s", strerror(errno));
+		if (!pid[i])
+			for (;;)
+				pause();
+	}
+	if (write(said, pid, sizeof(pid)) != sizeof(pid))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* All sharers are killed and none can end: their memory is free all the same. */
+static void test_mrelease_all(long arg)
+{
+	size_t len = (table_size > 2 << 20 ? 1 : 8) * table_size;
+	pid_t pid[VICTIMS];
+	long before, after;
+	int said[2];
+
+	make_group();
+	must_call(pipe(said));
+	pid[0] = fork();
+	must(pid[0] >= 0, "fork: %s", strerror(errno));
+	if (!pid[0]) {
+		group_put("cgroup.procs", "0");
+		be_victims(len, said[1]);
+	}
+	must(read(said[0], pid, sizeof(pid)) == sizeof(pid), "the zygote said nothing");
+	before = group_number("memory.current", NULL);
+	for (int i = 0; i < VICTIMS; i++)
+		kill_half(pid[i]);
+	for (int i = 0; i < VICTIMS; i++)
+		release(pid[i]);
+	after = group_number("memory.current", NULL);
+	for (int i = 0; i < VICTIMS; i++)
+		ptrace(PTRACE_DETACH, pid[i], 0, 0);
+	waitpid(pid[0], NULL, 0);
+	must(before - after >= (long)len / 10 * 9,
+	     "of %zu kB of %d killed processes %ld kB were released", len / 1024, VICTIMS,
+	     (before - after) / 1024);
+	must(remove_group(), "the group cannot be removed");
+}
+
 #define SWAPPED	(KIND(ANON) | KIND(HEAP) | KIND(PRIV_FILE) | KIND(SHARED_ANON) | KIND(MIXED) | \
 		 KIND(BORDERS) | KIND(SHARED_DISK) | KIND(PRIV_FILE_RO))
 #define QUICK	(KIND(ANON) | KIND(SHARED_ANON) | KIND(MIXED))
@@ -473,6 +556,8 @@ static const struct test_case cases[] = {
 	  KIND(ANON) | KIND(MIXED), .guards = INVARIANT(5) | INVARIANT(8) },
 	{ "Does memory stay right when process_mrelease reaps a sharer?", test_mrelease, 0,
 	  SOME_KINDS, .guards = INVARIANT(5) | INVARIANT(8) },
+	{ "Does process_mrelease free what three killed sharers map and none can leave?",
+	  test_mrelease_all, .guards = INVARIANT(13) },
 };
 
 int main(int argc, char **argv)
