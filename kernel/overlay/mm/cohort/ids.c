@@ -52,6 +52,7 @@ static int leave_all(struct mm_struct *mm)
 		/* Under the lock: nothing has shared a table since. */
 		cohort_set_group(mm, NULL);
 		WRITE_ONCE(mm->cohort.leaving, false);
+		cohort_uses_trim(mm);
 	}
 	mmap_write_unlock(mm);
 	return err;
