@@ -278,6 +278,14 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             "there is no kernel image /no/such",
         ),
         (
+            &["shell", "--arch", "vax", "--", "true"],
+            "arm64",
+        ),
+        (
+            &["shell", "--arch", "arm64", "--kernel", "/no/such", "--", "true"],
+            "'--arch <NAME>' cannot be used with '--kernel <IMAGE>'",
+        ),
+        (
             &["shell", "--copy", "/no/such", "--", "true"],
             "/no/such is not a file to copy",
         ),

@@ -3,7 +3,7 @@
 //! input, outputs and exit status are this program's. The kernel is the lab's or one's own.
 
 use crate::lab::Lab;
-use crate::lab::arch;
+use crate::lab::arch::{Arch, LAB};
 use crate::lab::guest::job::Step;
 use crate::lab::guest::packaged;
 use crate::lab::guest::programs::{self, Program};
@@ -34,6 +34,10 @@ pub struct Options {
     /// The kernel.
     #[arg(long, value_enum, default_value_t = Config::Bench)]
     config: Config,
+    /// The architecture of the kernel and its guest. Of another one than the lab's, /lab/bin has
+    /// the selftests and the fuzzer alone.
+    #[arg(long, value_name = "NAME", default_value = LAB.name, conflicts_with_all = ["kernel", "machine"])]
+    arch: Arch,
     /// Your own kernel: an image (bzImage, vmlinux) or a Debian package (linux-image-*.deb), whose
     /// modules are loaded.
     #[arg(long, value_name = "IMAGE", conflicts_with = "config")]
@@ -42,9 +46,9 @@ pub struct Options {
     /// virtio over MMIO, and for the lab's; else pci.
     #[arg(long, value_enum)]
     machine: Option<Kind>,
-    /// The recipe of its root file system, in guest/rootfs.
-    #[arg(long, default_value = "base", add = rootfs::complete())]
-    rootfs: String,
+    /// The recipe of its root file system, in guest/rootfs; default: the architecture's.
+    #[arg(long, add = rootfs::complete())]
+    rootfs: Option<String>,
     /// Memory in MB.
     #[arg(long, default_value_t = 2048)]
     memory: u64,
@@ -84,37 +88,41 @@ struct Kernel {
 
 /// Boots the guest; the exit status is that of the command, if there is one.
 pub fn shell(lab: &Lab, options: &Options) -> Result<ExitCode> {
+    let arch = options.arch;
     let command = line(&options.command)?;
     let mut programs = own_files(&options.copy)?;
     let kernel = match &options.kernel {
         Some(path) => own_kernel(lab, path)?,
         None => Kernel {
-            image: build::build(lab, options.config)?.image,
+            image: build::build_for(lab, arch, options.config)?.image,
             kind: Kind::Microvm,
             modules: Vec::new(),
         },
     };
-    let init = programs::init(lab)?;
-    programs.extend(programs::workloads(lab)?);
-    if options.kernel.is_none() && options.config != Config::Pristine {
-        programs.extend(programs::selftests(lab, arch::LAB, options.config)?);
+    if arch == LAB {
+        programs.extend(programs::workloads(lab)?);
+        programs.push(programs::cohort()?);
+    } else if arch.fuzzes {
+        programs.push(programs::fuzz(lab, arch)?);
     }
-    programs.push(programs::cohort()?);
+    if options.kernel.is_none() && options.config != Config::Pristine {
+        programs.extend(programs::selftests(lab, arch, options.config)?);
+    }
     programs.push(Program {
         guest_path: STDIO.into(),
         file: lab.path("crates/cohort/guest/stdio.sh"),
         mode: 0o755,
     });
     programs.extend(kernel.modules);
-    let image = rootfs::image(lab, &options.rootfs)?;
+    let image = rootfs::image(lab, options.rootfs.as_deref().unwrap_or(arch.rootfs))?;
     let interactive = if command.is_some() { "" } else { "lab.shell " };
     // Many may run at the same time, from scripts.
     let name = format!("shell-{}", std::process::id());
     let spec = Spec {
         name: name.clone(),
         machine: match options.machine.unwrap_or(kernel.kind) {
-            Kind::Microvm => Machine::lab(),
-            Kind::Pci => Machine::pci(arch::LAB, "max"),
+            Kind::Microvm => Machine::of(arch)?,
+            Kind::Pci => Machine::pci(LAB, "max"),
         },
         kernel: &kernel.image,
         memory: options.memory,
@@ -123,7 +131,7 @@ pub fn shell(lab: &Lab, options: &Options) -> Result<ExitCode> {
         rootfs: Some(&image),
         read_limit: None,
         cmdline: format!("{interactive}quiet {}", options.cmdline),
-        init: &init,
+        init: &programs::init_for(lab, arch)?,
         programs: &programs,
         steps: match &command {
             Some(line) => vec![Step::new(STEP, options.timeout.unwrap_or(0), line)],
