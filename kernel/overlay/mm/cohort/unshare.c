@@ -57,6 +57,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 {
 	struct page *page;
 	struct folio *folio;
+	bool anon;
 
 	if (arch_cohort_pte_special(pte)) {
 		/* The zero page; a dirty one would count as KSM's. */
@@ -65,14 +66,16 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 
 	page = pte_page(pte);
 	folio = page_folio(page);
-	if (!cohort_pte_wanted(pte, folio_test_anon(folio), c->policy)) {
-		c->left[mm_counter(folio)]++;
+	/* Asked once: for each entry of the table it counts. */
+	anon = folio_test_anon(folio);
+	if (!anon && !cohort_pte_wanted(pte, false, c->policy)) {
+		c->left[mm_counter_file(folio)]++;
 		return __pte(0);
 	}
 
 	folio_get(folio);
 	folio_dup_file_rmap_pte(folio, page);
-	if (folio_test_anon(folio)) {
+	if (anon) {
 		/*
 		 * The page is not pinned: cohort_gup_check() allows no pin through
 		 * a shared table, and fork checked before it shared this one.
@@ -88,11 +91,13 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 				       pte_batch_hint(src, pte));
 			pte = pte_wrprotect(pte);
 		}
-	} else if (pte_write(pte)) {
+		c->counts[MM_ANONPAGES]++;
+	} else {
 		/* A shared mapping: as after fork, only one entry stays dirty. */
-		pte = pte_mkclean(pte);
+		if (pte_write(pte))
+			pte = pte_mkclean(pte);
+		c->counts[mm_counter_file(folio)]++;
 	}
-	c->counts[mm_counter(folio)]++;
 	/* Without an accessed bit in hardware, an old entry would cost a fault. */
 	return arch_has_hw_pte_young() ? pte_mkold(pte) : pte;
 }
