@@ -277,12 +277,11 @@ fn what_cannot_be_run_is_refused_before_anything_is_made() {
             &["shell", "--kernel", "/no/such", "--", "true"],
             "there is no kernel image /no/such",
         ),
+        (&["shell", "--arch", "vax", "--", "true"], "arm64"),
         (
-            &["shell", "--arch", "vax", "--", "true"],
-            "arm64",
-        ),
-        (
-            &["shell", "--arch", "arm64", "--kernel", "/no/such", "--", "true"],
+            &[
+                "shell", "--arch", "arm64", "--kernel", "/no/such", "--", "true",
+            ],
             "'--arch <NAME>' cannot be used with '--kernel <IMAGE>'",
         ),
         (

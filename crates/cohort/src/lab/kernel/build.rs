@@ -153,15 +153,18 @@ pub fn build_for(lab: &Lab, arch: Arch, config: Config) -> Result<Kernel> {
     }
     let _lock = files::Lock::take(&lab.out("kbuild.lock"), "the kernel build")?;
     let version = source::pristine(lab)?;
-    if config != Config::Pristine {
-        let written = source::cohort(lab, &version)?;
-        if written > 0 {
-            eprintln!("overlay and hooks: {written} files of Linux {version} written");
+    // Again if the tree was edited while we waited or built: what is described is what is built.
+    loop {
+        if config != Config::Pristine {
+            let written = source::cohort(lab, &version)?;
+            if written > 0 {
+                eprintln!("overlay and hooks: {written} files of Linux {version} written");
+            }
         }
-    }
-    // Of what is in the tree now: it may have been edited while we waited.
-    let stamp = stamp(lab, config, &fragments, &compiler)?;
-    if !is_built(lab, arch, config, &stamp)? {
+        let stamp = stamp(lab, config, &fragments, &compiler)?;
+        if is_built(lab, arch, config, &stamp)? {
+            break;
+        }
         configure(lab, arch, config, &fragments)?;
         compile(lab, arch, config)?;
         let file = lab.out(&config.dir(arch).0).join("lab.stamp");
