@@ -357,22 +357,25 @@ static pgtable_t alloc_for_unmap(struct mm_struct *mm)
 }
 
 /*
- * A table for another process's copy, say for swapoff or a debugger: the process that gets it
- * pays. Nobody of its cgroup is killed for it, as the caller may hold the mmap_lock that the
- * victim needs to end. A fork has said who pays, because its child is in no cgroup yet.
+ * A table for another process's copy: the process that gets it pays. For a fault, as of a
+ * debugger or swapoff, that is as on a stock kernel, where the page is charged so. For a
+ * change nobody of its cgroup is killed, because the caller may hold the mmap_lock that the
+ * victim needs to end; as uprobes must be able to go, the table may exceed the limit. A fork
+ * has said who pays, because its child is in no cgroup yet.
  */
-static pgtable_t alloc_for_other(struct mm_struct *mm)
+static pgtable_t alloc_for_other(struct mm_struct *mm, enum cohort_cause cause)
 {
+	const gfp_t change = GFP_PGTABLE_USER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(mm), *old;
-	gfp_t gfp = GFP_PGTABLE_USER;
 	pgtable_t table;
 
 	old = set_active_memcg(memcg);
 	if (old)
 		set_active_memcg(old);
+	if (old || cause == COHORT_FAULT)
+		table = __pte_alloc_one(mm, GFP_PGTABLE_USER);
 	else
-		gfp |= __GFP_RETRY_MAYFAIL;
-	table = __pte_alloc_one(mm, gfp);
+		table = __pte_alloc_one(mm, change) ?: alloc_beyond(mm, change);
 	set_active_memcg(old);
 	mem_cgroup_put(memcg);
 	return table;
@@ -383,7 +386,7 @@ static pgtable_t alloc_copy(struct mm_struct *mm, enum cohort_cause cause)
 	pgtable_t table = NULL;
 
 	if (mm != current->mm)
-		return alloc_for_other(mm);
+		return alloc_for_other(mm, cause);
 	if (cause == COHORT_UNMAP)
 		table = alloc_for_unmap(mm);
 	return table ?: pte_alloc_one(mm);

@@ -282,38 +282,42 @@ void cohort_uses_trim(struct mm_struct *mm)
 {
 	struct cohort_uses *uses = mm->cohort.uses;
 	struct cohort_records *old = uses ? records_of(&uses->runs) : NULL;
-	unsigned int used = atomic_read(&mm->cohort.nr_tables), i;
+	unsigned int used = 0, i;
 	struct cohort_records *new;
 	struct trimmed *t;
 
 	mmap_assert_write_locked(mm);
-	if (!old || old->nr <= 2 * used + COHORT_RUNS_KEPT)
+	if (!old || old->nr <= 2 * (unsigned int)atomic_read(&mm->cohort.nr_tables) +
+			       COHORT_RUNS_KEPT)
 		return;
-	/* Each that is used has a table of its own. Without memory it is for later. */
-	new = records_alloc(used + COHORT_RUNS_KEPT, GFP_TRIM);
-	t = kvzalloc(struct_size(t, dead, BITS_TO_LONGS(old->nr)), GFP_TRIM);
-	if (!new || !t)
-		goto later;
-	/* A fault may leave the last table of one meanwhile: look at each once. */
 	for (i = 0; i < old->nr; i++) {
 		struct cohort_run *run = old->at[i].record;
 
-		if (!READ_ONCE(run->used))
-			__set_bit(i, t->dead);
-		else if (new->nr < new->room)
+		used += !!READ_ONCE(run->used);
+		cond_resched();
+	}
+	/* Without memory it is for later. */
+	new = records_alloc(used + COHORT_RUNS_KEPT, GFP_TRIM);
+	t = kvzalloc(struct_size(t, dead, BITS_TO_LONGS(old->nr)), GFP_TRIM);
+	if (!new || !t) {
+		kvfree(new);
+		kvfree(t);
+		return;
+	}
+	/* A fault may leave the last table of one meanwhile, but uses no new one. */
+	for (i = 0; i < old->nr; i++) {
+		struct cohort_run *run = old->at[i].record;
+
+		if (READ_ONCE(run->used))
 			new->at[new->nr++] = old->at[i];
 		else
-			goto later;
+			__set_bit(i, t->dead);
 		cond_resched();
 	}
 	rcu_assign_pointer(uses->runs, new);
 	t->old = old;
 	INIT_RCU_WORK(&t->work, free_trimmed);
 	queue_rcu_work(system_unbound_wq, &t->work);
-	return;
-later:
-	kvfree(new);
-	kvfree(t);
 }
 
 static bool reserve(struct cohort_records __rcu **where,
