@@ -16,6 +16,8 @@ static void test_join(long arg)
 	long joined, faults, shared;
 
 	start_prot(3, arg);
+	/* Writeback looks for the file's mappings: who comes meanwhile does not join. */
+	must_call(fsync(file));
 	spawn_all(3);
 	map_and_read(1);
 	joined = vm_event("cohort_ptp_joined");
