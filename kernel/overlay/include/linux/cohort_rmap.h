@@ -23,7 +23,7 @@ void cohort_do_pte_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_pmd_free_tlb(struct mmu_gather *tlb, struct page *page);
 void cohort_do_free_table(struct page *page);
 
-/* For the OOM reaper: other users still need the pages in shared tables. */
+/* For the OOM reaper: its victim leaves shared tables, whose pages others may need. */
 struct zap_details *cohort_reap_details(void);
 
 /*

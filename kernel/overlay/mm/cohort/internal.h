@@ -94,7 +94,7 @@ struct cohort_sharer {
 #define COHORT_RUN_TABLES	(1UL << (COHORT_RUN_SHIFT - PMD_SHIFT))
 /* A run is aligned to its size, so that a sharer leads to it. */
 #define COHORT_RUN_BYTES	1024UL
-/* So many runs without a table are not worth to be looked for. */
+/* A process keeps so many runs without a table: to look for them costs more. */
 #define COHORT_RUNS_KEPT	64U
 
 /**

@@ -275,8 +275,9 @@ static void free_trimmed(struct work_struct *work)
  * @mm: the process; its mmap_lock is held for writing
  *
  * So the records are at most some more than twice the tables that it uses, however many it
- * has used (invariant 13). Nobody has a record without a table meanwhile: who makes one holds
- * the mmap_lock until it has a table, and who looks without it is in RCU's care.
+ * has used (invariant 13), as long as there is memory for a new array. Nobody has a record
+ * without a table meanwhile: who makes one holds the mmap_lock until it has a table, and who
+ * looks without it is in RCU's care.
  */
 void cohort_uses_trim(struct mm_struct *mm)
 {
