@@ -12,6 +12,7 @@ use super::check::tally::Tally;
 use crate::lab::Lab;
 use crate::lab::arch::{self, Arch};
 use crate::lab::experiment::kept;
+use crate::lab::experiment::papers::Papers;
 use crate::lab::guest::programs::SELFTESTS;
 use crate::lab::guest::setup;
 use crate::lab::host::files;
@@ -553,6 +554,7 @@ fn introduction(rst: &str) -> String {
 fn results(lab: &Lab, experiments: &[String]) -> Result<String> {
     let mut text = String::new();
     let all = kept::all(lab)?;
+    let papers = Papers::of(lab)?;
     for name in experiments {
         let kept = all
             .iter()
@@ -561,17 +563,25 @@ fn results(lab: &Lab, experiments: &[String]) -> Result<String> {
             bail!("no result of {name} is kept, which a cover letter is to quote");
         };
         let day = kept.date.split(' ').next().unwrap_or_default();
-        text.push_str(&format!("Measured by the experiment {name} ({day}):\n\n"));
+        let old = kept::old(lab, &papers, (name, None), &kept.made_from, kept.change())?;
+        let old = old.map_or(String::new(), |why| format!("; {why}"));
+        let head = format!("Measured by the experiment {name} ({day}{old}):");
+        text.push_str(&format!("{}\n\n", wrap(&head)));
         for check in &kept.checks {
             let measured = format!("{} {}", show::maybe(check.measured), check.unit);
-            text.push_str(&format!("  {:<54} {}\n", check.name, measured.trim()));
+            let missed = match check.met() {
+                Some(false) => format!(" (missed: {})", check.aim),
+                _ => String::new(),
+            };
+            let measured = measured.trim();
+            text.push_str(&format!("  {:<54} {measured}{missed}\n", check.name));
         }
         text.push('\n');
     }
     if !text.is_empty() {
         text.push_str(&wrap(
-            "The guests run under QEMU's emulation, counting instructions; no figure is a time on \
-             hardware.",
+            "The figures are of the kernel with all series. The guests run under QEMU's emulation, \
+             counting instructions; no figure is a time on hardware.",
         ));
         text.push('\n');
     }
