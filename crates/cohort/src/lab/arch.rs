@@ -21,6 +21,8 @@ pub struct Board {
     pub cmdline: &'static str,
     /// The guest's clock is the host's time stamp counter; the command line gives its rate.
     pub host_tsc: bool,
+    /// The most memory that it takes, in MB; None if that is more than a guest is given.
+    pub most_memory: Option<u64>,
 }
 
 /// Parameters of the kernel's build.
@@ -105,6 +107,7 @@ const ARM64_BOARD: Board = Board {
     bus: "device",
     cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
     host_tsc: false,
+    most_memory: None,
 };
 
 /// No accessed or dirty bit in hardware, no invalidation of ranges, no tags.
@@ -159,6 +162,7 @@ const ARM64: Facts = Facts {
         bus: "pci",
         cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
         host_tsc: false,
+        most_memory: None,
     },
 };
 
@@ -170,6 +174,7 @@ const ARMV7_BOARD: Board = Board {
     bus: "device",
     cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
     host_tsc: false,
+    most_memory: None,
 };
 
 const ARMV7_KERNEL: KernelBuild = KernelBuild {
@@ -220,6 +225,7 @@ const ARMV7: Facts = Facts {
         bus: "pci",
         cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
         host_tsc: false,
+        most_memory: None,
     },
 };
 
@@ -249,6 +255,7 @@ pub static ALL: &[Facts] = &[
             cmdline: "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic \
                       random.trust_cpu=on tsc=reliable no_timer_check",
             host_tsc: true,
+            most_memory: None,
         }),
         kernel: Some(KernelBuild {
             make: "x86_64",
@@ -265,6 +272,7 @@ pub static ALL: &[Facts] = &[
             bus: "pci",
             cmdline: "console=ttyS0 reboot=t panic=-1 oops=panic random.trust_cpu=on",
             host_tsc: false,
+            most_memory: None,
         },
     },
     ARM64,
@@ -306,6 +314,7 @@ pub static ALL: &[Facts] = &[
         lab: Some(Board {
             machine: "vexpress-a9",
             cpu: "cortex-a9",
+            most_memory: Some(1_024),
             ..ARMV7_BOARD
         }),
         kernel: Some(KernelBuild {

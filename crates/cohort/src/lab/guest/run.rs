@@ -82,6 +82,21 @@ impl<'a> Machine<'a> {
             cpu,
         }
     }
+
+    /// The most memory that it takes, in MB.
+    pub fn most_memory(&self) -> u64 {
+        self.board.most_memory.unwrap_or(u64::MAX)
+    }
+
+    /// An error if it does not take so many MB of memory.
+    fn holds(&self, memory: u64) -> Result<()> {
+        let most = self.most_memory();
+        if memory > most {
+            let board = self.board.machine;
+            bail!("the machine {board} takes at most {most} MB of memory, not {memory}");
+        }
+        Ok(())
+    }
 }
 
 /// The machine to boot and what to do in it.
@@ -301,6 +316,7 @@ impl Spec<'_> {
     }
 
     fn prepare(&self, lab: &Lab) -> Result<PathBuf> {
+        self.machine.holds(self.memory)?;
         let dir = lab.out(&format!("run/{}", self.name));
         files::remove(&dir)?;
         files::make_dir(&dir)?;
@@ -537,6 +553,18 @@ mod tests {
         let found = complaints(log);
         assert_eq!(found.len(), 2);
         assert!(found[0].contains("mm/rmap.c:1"));
+    }
+
+    #[test]
+    fn a_board_refuses_more_memory_than_it_takes() {
+        let board = Machine::of("armv7-a9".parse().unwrap()).unwrap();
+        assert!(board.holds(board.most_memory()).is_ok());
+        let error = board.holds(2_048).unwrap_err().to_string();
+        assert!(
+            error.contains("vexpress-a9 takes at most 1024 MB"),
+            "{error}"
+        );
+        assert!(Machine::lab().holds(1 << 20).is_ok());
     }
 
     #[test]

@@ -23,6 +23,8 @@ const EXIT_GUEST: u8 = 125;
 const EXIT_TIMEOUT: u8 = 124;
 /// Host seconds for a boot, beside those that CMD may take.
 const BOOT: u64 = 300;
+/// MB of memory, if the board takes so much.
+const MEMORY: u64 = 2_048;
 /// What a kernel needs, told to whoever brings one that does not get far.
 const NEEDS: &str = "a kernel must have built in, or in its package's modules: BLK_DEV_INITRD, \
                      DEVTMPFS, SERIAL_8250_CONSOLE, VIRTIO_BLK, VIRTIO_CONSOLE, EXT4_FS, and \
@@ -49,9 +51,9 @@ pub struct Options {
     /// The recipe of its root file system, in guest/rootfs; default: the architecture's.
     #[arg(long, add = rootfs::complete())]
     rootfs: Option<String>,
-    /// Memory in MB.
-    #[arg(long, default_value_t = 2048)]
-    memory: u64,
+    /// Memory in MB; default: 2048, or what the architecture's board takes.
+    #[arg(long)]
+    memory: Option<u64>,
     /// Processors.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     cpus: u32,
@@ -118,14 +120,15 @@ pub fn shell(lab: &Lab, options: &Options) -> Result<ExitCode> {
     let interactive = if command.is_some() { "" } else { "lab.shell " };
     // Many may run at the same time, from scripts.
     let name = format!("shell-{}", std::process::id());
+    let machine = match options.machine.unwrap_or(kernel.kind) {
+        Kind::Microvm => Machine::of(arch)?,
+        Kind::Pci => Machine::pci(LAB, "max"),
+    };
     let spec = Spec {
         name: name.clone(),
-        machine: match options.machine.unwrap_or(kernel.kind) {
-            Kind::Microvm => Machine::of(arch)?,
-            Kind::Pci => Machine::pci(LAB, "max"),
-        },
+        machine,
         kernel: &kernel.image,
-        memory: options.memory,
+        memory: options.memory.unwrap_or(machine.most_memory().min(MEMORY)),
         cpus: options.cpus,
         icount: false,
         rootfs: Some(&image),
