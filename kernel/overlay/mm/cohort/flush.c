@@ -178,10 +178,14 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 }
 #endif
 
+/*
+ * The word last: in another table below a PMD table, whoever reads it without the lock
+ * goes on without a flush.
+ */
 static void flush_deferred(struct cohort_table *ct)
 {
-	WRITE_ONCE(ct->deferred, false);
 	flush_sharers(ct, ct->addr, ct->addr + table_size(ct));
+	WRITE_ONCE(ct->deferred, false);
 }
 
 /*

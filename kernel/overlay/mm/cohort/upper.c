@@ -213,6 +213,15 @@ static void claim_tables(struct cohort_table *upper,
 				mm_inc_nr_ptes(upper->owner);
 				cohort_see_more(us, rss, swap, 1);
 			} else {
+				/*
+				 * What a batch has cleared here: who zaps
+				 * entries of an ordinary table does not ask.
+				 */
+				if (upper->deferred) {
+					arch_cohort_flush_user(mm, us->addr,
+							       us->addr + PUD_SIZE);
+					WRITE_ONCE(upper->deferred, false);
+				}
 				cohort_see_more(us, -rss, -swap, -1);
 				pt->pt_cohort = NULL;
 				arch_pmd_clear_cohort_upper(pmd);
@@ -444,8 +453,6 @@ static void adopt(struct cohort_table *upper, struct cohort_upper_sharer *us)
 
 	spin_lock(&upper->upper_lock);
 	trace_cohort_adopt(mm, us->addr);
-	if (upper->deferred)
-		arch_cohort_flush_user(mm, us->addr, us->addr + PUD_SIZE);
 	__cohort_unsee(upper, &us->sharer);
 	__cohort_unlink(upper, &us->sharer);
 	spin_unlock(&upper->upper_lock);
