@@ -73,11 +73,11 @@ static void flush_batched(struct cohort_table *ct)
 #endif
 
 /*
- * Flush a range for all users, each at its own addresses. The table's lock is held,
- * which protects the list, and interrupts are on.
+ * Begin to flush a range for all users, each at its own addresses. The table's lock is
+ * held, which protects the list, and interrupts are on.
  */
-static void flush_sharers(struct cohort_table *ct, unsigned long start,
-			  unsigned long end)
+static void begin_flush(struct cohort_table *ct, unsigned long start,
+			unsigned long end)
 {
 	unsigned long offset = start & (table_size(ct) - 1);
 	struct cohort_sharer *sharer;
@@ -93,7 +93,6 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 			arch_cohort_flush_begin(cohort_user(ct, sharer), at,
 						at + (end - start));
 		}
-		arch_cohort_flush_wait();
 		return;
 	}
 	if (ct->users > COHORT_FLUSH_USERS) {
@@ -101,6 +100,14 @@ static void flush_sharers(struct cohort_table *ct, unsigned long start,
 		return;
 	}
 	flush_batched(ct);
+}
+
+/* As begin_flush(); no user's TLB has the range any more when it returns. */
+static void flush_sharers(struct cohort_table *ct, unsigned long start,
+			  unsigned long end)
+{
+	begin_flush(ct, start, end);
+	arch_cohort_flush_wait();
 }
 
 static void flush_table(struct cohort_table *ct, unsigned long start,
@@ -140,16 +147,38 @@ bool cohort_do_flush_ptes(pte_t *ptep, unsigned long start, unsigned long end)
 	return true;
 }
 
+#ifdef CONFIG_ARCH_WANT_BATCHED_UNMAP_TLB_FLUSH
 #ifdef ARCH_COHORT_BATCH
-static void defer_users(struct cohort_table *ct)
+/* The batch interrupts processors at its end. */
+static void batch_users(struct tlbflush_unmap_batch *ubc,
+			struct cohort_table *ct, unsigned long addr)
+{
+	if (ct->users > COHORT_FLUSH_USERS)
+		ubc->cohort_all = true;
+	else if (!ubc->cohort_all)
+		add_users(&ubc->arch, ct);
+}
+#else
+/*
+ * Invalidate before T's lock is dropped: a fault may then write entries that the
+ * architecture holds together, and break before make. The batch waits at its end.
+ */
+static void batch_users(struct tlbflush_unmap_batch *ubc,
+			struct cohort_table *ct, unsigned long addr)
+{
+	begin_flush(ct, addr, addr + PAGE_SIZE);
+}
+#endif
+
+static void defer_users(struct cohort_table *ct, unsigned long addr)
 {
 	struct tlbflush_unmap_batch *ubc = &current->tlb_ubc;
 
 	/* To flush all drops what BabelFish's TLBs share, too, on processors without users. */
-	if (ct->users > COHORT_FLUSH_USERS || __cohort_bf_shares(ct))
+	if (__cohort_bf_shares(ct))
 		ubc->cohort_all = true;
-	else if (!ubc->cohort_all)
-		add_users(&ubc->arch, ct);
+	else
+		batch_users(ubc, ct, addr);
 	WRITE_ONCE(ct->deferred, true);
 }
 
@@ -159,7 +188,7 @@ static void defer_users(struct cohort_table *ct)
  * tlb_flush_batched does for an ordinary table: who next zaps entries of T, or takes
  * T back, flushes first. Whoever leaves T flushes all of it anyway.
  */
-static void defer_flush(struct cohort_table *ct, pte_t pte)
+static void defer_flush(struct cohort_table *ct, unsigned long addr, pte_t pte)
 {
 	struct tlbflush_unmap_batch *ubc = &current->tlb_ubc;
 
@@ -167,10 +196,10 @@ static void defer_flush(struct cohort_table *ct, pte_t pte)
 		/* As in __cohort_flush(). */
 		smp_mb();
 		spin_lock(&ct->upper_lock);
-		defer_users(ct);
+		defer_users(ct, addr);
 		spin_unlock(&ct->upper_lock);
 	} else {
-		defer_users(ct);
+		defer_users(ct, addr);
 	}
 	ubc->flush_required = true;
 	if (pte_dirty(pte))
@@ -211,9 +240,9 @@ pte_t cohort_do_clear_flush(struct mm_struct *mm, pmd_t *pmd,
 
 	if (!pte_accessible(mm, pte))
 		return pte;
-#ifdef ARCH_COHORT_BATCH
+#ifdef CONFIG_ARCH_WANT_BATCHED_UNMAP_TLB_FLUSH
 	if (batch) {
-		defer_flush(cohort_ptdesc(*pmd)->pt_cohort, pte);
+		defer_flush(cohort_ptdesc(*pmd)->pt_cohort, addr, pte);
 		return pte;
 	}
 #endif

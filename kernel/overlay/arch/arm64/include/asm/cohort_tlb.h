@@ -15,9 +15,9 @@
 #define ARM64_COHORT_BY_ASID	2
 
 /*
- * Flush a range for all users of a table at once, whatever their number: invalidate the
- * addresses in all address spaces. A process that is no user may lose an entry, which
- * costs it a walk.
+ * Begin to flush a range for all users of a table at once, whatever their number:
+ * invalidate the addresses in all address spaces. A process that is no user may lose an
+ * entry, which costs it a walk. False if it is for the caller to name the users.
  */
 static inline bool arch_cohort_flush_wide(unsigned int users,
 					  unsigned long start,
@@ -34,7 +34,6 @@ static inline bool arch_cohort_flush_wide(unsigned int users,
 	dsb(ishst);
 	__flush_tlb_range_op(vaale1is, start, pages, PAGE_SIZE, 0, 3, false,
 			     lpa2_is_enabled());
-	__tlbi_sync_s1ish();
 	return true;
 }
 
@@ -55,7 +54,7 @@ static inline void arch_cohort_flush_user(struct mm_struct *mm,
 #define ARCH_COHORT_FLUSH_USERS	ARM64_COHORT_BY_ASID
 #define ARCH_COHORT_FLUSH_PAGES	MAX_DVM_OPS
 
-/* All of them are waited for at once. */
+/* All of them are waited for at once, in a batch of reclaim or migration at its end. */
 static inline void arch_cohort_flush_begin(struct mm_struct *mm,
 					   unsigned long start,
 					   unsigned long end)

@@ -59,7 +59,7 @@ static inline void arch_cohort_replace(struct mm_struct *mm, pmd_t *pmdp,
 	arch_cohort_flush_leaver(mm, base, base + PMD_SIZE);
 }
 
-/* A batch of reclaim or migration can flush all users later. */
+/* A batch names the processors that it interrupts. */
 #define ARCH_COHORT_BATCH
 
 /**
