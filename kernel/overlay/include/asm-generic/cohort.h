@@ -93,6 +93,11 @@
 	set_ptes(mm, addr, ptep, pte, nr)
 #endif
 
+/* All wanted entries of a table are copied to another, which nothing points to yet. */
+#ifndef arch_cohort_copied
+#define arch_cohort_copied(src, dst)	((void)(src), (void)(dst))
+#endif
+
 /*
  * Synchronize the instruction caches with the page of an entry, before another process
  * uses the table: for architectures whose instruction caches do not see stores.

@@ -53,7 +53,7 @@ struct copy {
 	enum cohort_copy policy;
 };
 
-static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
+static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte, bool old)
 {
 	struct page *page;
 	struct folio *folio;
@@ -98,8 +98,7 @@ static pte_t copy_present(struct copy *c, pte_t *src, pte_t pte)
 			pte = pte_mkclean(pte);
 		c->counts[mm_counter_file(folio)]++;
 	}
-	/* Without an accessed bit in hardware, an old entry would cost a fault. */
-	return arch_has_hw_pte_young() ? pte_mkold(pte) : pte;
+	return old ? pte_mkold(pte) : pte;
 }
 
 /**
@@ -208,6 +207,11 @@ static void undo_copy(struct copy *c, pte_t *dst, int nr)
  */
 static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 {
+	/*
+	 * Without an accessed bit in hardware, an old entry would cost a fault. Asked
+	 * once: some architectures search a table of registers for the answer.
+	 */
+	bool old = arch_has_hw_pte_young();
 	pte_t *src = cohort_ptes(ct);
 	int i, err;
 
@@ -223,7 +227,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 		if (pte_none(pte))
 			continue;
 		if (pte_present(pte)) {
-			new = copy_present(c, src + i, pte);
+			new = copy_present(c, src + i, pte, old);
 			if (pte_none(new))
 				continue;
 		} else {
@@ -237,6 +241,7 @@ static int copy_table(struct cohort_table *ct, pte_t *dst, struct copy *c)
 		arch_cohort_copy_ptes(c->mm, c->addr, dst + i, new, 1);
 		c->copied++;
 	}
+	arch_cohort_copied(src, dst);
 	/* What hand_over() charges to the next owner. */
 	for (i = 0; i < NR_MM_COUNTERS; i++)
 		WRITE_ONCE(ct->counts[i], c->counts[i] + c->left[i]);

@@ -348,6 +348,9 @@ static struct kunit_case cohort_test_cases[] = {
 #endif
 	KUNIT_CASE(cohort_test_entry_bad),
 	KUNIT_CASE(cohort_test_entry_others),
+#ifdef ARCH_COHORT_KUNIT_CASES
+	ARCH_COHORT_KUNIT_CASES
+#endif
 	KUNIT_CASE(cohort_test_table_end),
 	KUNIT_CASE(cohort_test_regions),
 	KUNIT_CASE(cohort_test_copy_policy),

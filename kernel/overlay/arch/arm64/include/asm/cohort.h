@@ -99,6 +99,50 @@ static inline void arch_pmd_clear_cohort_upper(pmd_t *pmdp)
 #define arch_cohort_copy_ptes(mm, addr, ptep, pte, nr)	\
 	__set_ptes(mm, addr, ptep, pte_mknoncont(pte), nr)
 
+#ifdef CONFIG_ARM64_CONTPTE
+/* True if entries that nothing walks may be held together: AF and dirty may differ. */
+static inline bool cohort_may_fold(pte_t *ptep)
+{
+	pte_t first = pte_mkold(pte_mkclean(__ptep_get(ptep)));
+	int i;
+
+	if (!pte_valid(first))
+		return false;
+	for (i = 1; i < CONT_PTES; i++) {
+		pte_t pte = pte_mkold(pte_mkclean(__ptep_get(ptep + i)));
+
+		if (!pte_same(pte, pte_advance_pfn(first, i)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Hold together in a copy what the table holds together (contpte), if all of it was
+ * copied: as fork does, which copies such entries at once. No TLB has any of them, so
+ * there is nothing to clear or to flush. The table's lock is held.
+ */
+static inline void arch_cohort_copied(pte_t *src, pte_t *dst)
+{
+	int i, j;
+
+	for (i = 0; i < PTRS_PER_PTE; i += CONT_PTES) {
+		pte_t pte;
+
+		if (!pte_valid_cont(__ptep_get(src + i)) ||
+		    !cohort_may_fold(dst + i))
+			continue;
+		/* With accessed and dirty bits of all, as contpte_convert(). */
+		pte = contpte_ptep_get(dst + i, __ptep_get(dst + i));
+		pte = pte_mkcont(pte);
+		for (j = 0; j < CONT_PTES; j++)
+			__set_pte(dst + i + j, pte_advance_pfn(pte, j));
+	}
+}
+
+#define arch_cohort_copied arch_cohort_copied
+#endif
+
 /*
  * Synchronize the instruction caches with an entry's page, if it has changed since the
  * entry was made.
