@@ -202,6 +202,7 @@ pub fn mmtests(lab: &Lab, options: &Options) -> Result<Tally> {
         if run < options.runs {
             let names: Vec<&str> = again.iter().map(|test| test.name.as_str()).collect();
             eprintln!("verdicts differ, once more on both: {}", names.join(", "));
+            eprintln!("what they said is in {}", lab.out("run").display());
         }
     }
     files::remove(&kept)?;
@@ -439,7 +440,13 @@ impl Bench<'_> {
             for report in reports {
                 if let Some(test) = left.iter().find(|test| test.name == report.name) {
                     let run = read(self.list, test, report);
-                    found.runs.entry(test.name.clone()).or_default().push(run);
+                    let runs = found.runs.entry(test.name.clone()).or_default();
+                    if failed(&run) {
+                        let guest = run_name(self.arch, side.name);
+                        let said = format!("run/{guest}.{}.{}.txt", test.name, runs.len() + 1);
+                        keep_output(&self.lab.out(&said), report)?;
+                    }
+                    runs.push(run);
                 } else if report.name == COUNT {
                     found.shared += count(report);
                 }
@@ -470,6 +477,19 @@ impl Bench<'_> {
 /// The name of a side's guests.
 fn run_name(arch: Arch, side: &str) -> String {
     format!("mmtests-{}{side}", arch.mark())
+}
+
+/// True if something failed in a run.
+fn failed(run: &[(String, Answer)]) -> bool {
+    run.iter()
+        .any(|(_, answer)| matches!(answer, Answer::Fail(_)))
+}
+
+/// What a test printed, for who wants to know why it failed: a second run may not say it again.
+fn keep_output(file: &Path, report: &StepReport) -> Result<()> {
+    let mut text = report.lines.join("\n");
+    text.push('\n');
+    files::write(file, text.as_bytes())
 }
 
 /// The console of a guest that did not survive a test, where the next guest does not write.
@@ -757,6 +777,21 @@ mod tests {
             Progress::load(&file, "key".into()).found[0],
             Found::default()
         );
+    }
+
+    #[test]
+    fn what_a_failed_test_said_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mmtests-cohort.cow.1.txt");
+        let report = StepReport {
+            name: "cow".into(),
+            lines: vec!["ERROR: no".into(), "end".into()],
+            ending: crate::lab::guest::protocol::Ending::Exit(1),
+        };
+        let run: Run = vec![("a".into(), Answer::Pass), ("b".into(), fail())];
+        assert!(failed(&run) && !failed(&run[..1]));
+        keep_output(&file, &report).unwrap();
+        assert_eq!(files::read(&file).unwrap(), "ERROR: no\nend\n");
     }
 
     #[test]
