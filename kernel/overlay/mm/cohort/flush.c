@@ -160,8 +160,8 @@ static void batch_users(struct tlbflush_unmap_batch *ubc,
 }
 #else
 /*
- * Invalidate before T's lock is dropped: a fault may then write entries that the
- * architecture holds together, and break before make. The batch waits at its end.
+ * Invalidate while T's lock is held: after that, a fault may write entries that the
+ * architecture holds together, which needs break before make. The batch waits at its end.
  */
 static void batch_users(struct tlbflush_unmap_batch *ubc,
 			struct cohort_table *ct, unsigned long addr)
@@ -208,8 +208,8 @@ static void defer_flush(struct cohort_table *ct, unsigned long addr, pte_t pte)
 #endif
 
 /*
- * The word last: in another table below a PMD table, whoever reads it without the lock
- * goes on without a flush.
+ * Clear the mark after the flush (invariant 4): code that zaps entries of another table
+ * below the same PMD table reads it without the lock, and does not flush if it is clear.
  */
 static void flush_deferred(struct cohort_table *ct)
 {

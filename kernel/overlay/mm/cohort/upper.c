@@ -214,8 +214,9 @@ static void claim_tables(struct cohort_table *upper,
 				cohort_see_more(us, rss, swap, 1);
 			} else {
 				/*
-				 * What a batch has cleared here: who zaps
-				 * entries of an ordinary table does not ask.
+				 * Flush what a batch has cleared here: code that
+				 * zaps entries of an ordinary table does not
+				 * look at the mark (invariant 4).
 				 */
 				if (upper->deferred) {
 					arch_cohort_flush_user(mm, us->addr,
