@@ -280,24 +280,42 @@ static uint64_t op_brk(struct context *c)
 	return t;
 }
 
-/* Reads what /proc says of each region. */
-static uint64_t op_smaps(struct context *c)
+static uint64_t read_whole(const char *path)
 {
 	static char text[KB(64)];
 	uint64_t t = ticks();
 	ssize_t n;
 	int fd;
 
-	(void)c;
-	fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		die_errno("/proc/self/smaps");
+		die_errno(path);
 	while ((n = read(fd, text, sizeof(text))) > 0)
 		;
 	close(fd);
 	if (n < 0)
-		die_errno("/proc/self/smaps");
+		die_errno(path);
 	return ticks() - t;
+}
+
+/* Reads what /proc says of each region. */
+static uint64_t op_smaps(struct context *c)
+{
+	(void)c;
+	return read_whole("/proc/self/smaps");
+}
+
+/* Reads what /proc says of the whole process: of a member it looks at all that it shares. */
+static uint64_t op_stat(struct context *c)
+{
+	(void)c;
+	return read_whole("/proc/self/stat");
+}
+
+static uint64_t op_oom_score(struct context *c)
+{
+	(void)c;
+	return read_whole("/proc/self/oom_score");
 }
 
 static const struct {
@@ -320,6 +338,8 @@ static const struct {
 	{ "mremap", op_mremap },
 	{ "brk", op_brk },
 	{ "smaps", op_smaps },
+	{ "stat", op_stat },
+	{ "oom-score", op_oom_score },
 };
 
 static void run_all(struct context *c, uint64_t *took, int rounds, const char *only,
