@@ -4,13 +4,15 @@
  * some touched memory, and more and more children that map it and sleep.
  *
  *   sharers [--zygote] [--memory 64m] [--users 2,10,100,...] [--rounds N]
- *           [--reclaim | --oom] [--stretch]
+ *           [--reclaim | --truncate | --unmap | --oom] [--stretch]
  *
  * At each number of users a child more is forked, N times, and leaves again. Measured
  * are its fork, its first store to a page of the memory, a read of its
  * /proc/self/stat, and its end. With --reclaim the memory is a file's, mapped
  * privately, which all users have read, and their memory cgroup is asked to give pages
- * back: the instructions of one page. With --oom a child more grows until their memory
+ * back: the instructions of one page. With --truncate half of that file is cut off and
+ * added again: the instructions of one page that was cut off. With --unmap the child
+ * unmaps its memory: the instructions of munmap() for a table. With --oom a child more grows until their memory
  * cgroup is full: the instructions until the OOM killer has chosen it, as the largest,
  * and it is gone. With --stretch the kernel's tracer tells the longest stretch that ran
  * with preemption off meanwhile, instead; at the end also that of all users' ends. Then
@@ -18,7 +20,7 @@
  * free, until it has so much that it does all in one go.
  *
  * Metrics, with -U the number of users: fork-U, store-U, stat-U, exit-U a round;
- * reclaim-U; oom-U a round; or stretch-U, and stretch-end.
+ * reclaim-U; truncate-U; unmap-U a round; oom-U a round; or stretch-U, and stretch-end.
  */
 #include "../lib/process.h"
 
@@ -32,15 +34,20 @@
 #define CGROUP "/sys/fs/cgroup/sharers"
 #define TRACING "/sys/kernel/tracing/"
 
+/* What is measured at each number of users. */
+enum work { ROUND, RECLAIM, TRUNCATE, UNMAP, OOM };
+
 /* What a child reports. */
 struct report {
-	uint64_t store[MAX_ROUNDS], stat[MAX_ROUNDS];
+	uint64_t store[MAX_ROUNDS], stat[MAX_ROUNDS], unmap[MAX_ROUNDS];
 };
 
 static struct report *report;
 static char *memory;
 static size_t size = MB(64);
 static bool traced;
+/* The memory's file, if it has one. */
+static int file = -1;
 
 static uint64_t read_stat(void)
 {
@@ -52,6 +59,28 @@ static uint64_t read_stat(void)
 		bare_exit(2);
 	close(fd);
 	return ticks() - t;
+}
+
+/* A user that comes, unmaps the memory and goes. */
+static void unmap(int i, int users)
+{
+	char name[32];
+	pid_t pid = bare_fork();
+
+	if (pid < 0)
+		die_errno("fork");
+	if (!pid) {
+		uint64_t t = ticks();
+
+		if (munmap(memory, size))
+			bare_exit(2);
+		report->unmap[i] = ticks() - t;
+		bare_exit(0);
+	}
+	bare_wait(pid);
+	snprintf(name, sizeof(name), "unmap-%d", users);
+	if (!traced)
+		metric(name, report->unmap[i] / (size / TABLE), "instructions");
 }
 
 /* A user that comes, does a little and goes. */
@@ -171,6 +200,23 @@ static void reclaim(int users)
 	read_all();
 }
 
+/* Cut off half of the file, add it again, and let this process read it again. */
+static void cut(int users)
+{
+	char name[32];
+	uint64_t t = ticks();
+
+	if (ftruncate(file, size / 2))
+		die_errno("ftruncate");
+	t = ticks() - t;
+	if (ftruncate(file, size))
+		die_errno("ftruncate");
+	snprintf(name, sizeof(name), "truncate-%d", users);
+	if (!traced)
+		metric(name, t / (size / 2 / PAGE), "instructions");
+	read_all();
+}
+
 #define OOM_ROOM	MB(1)
 
 /* A child grows beyond what the cgroup may use, and is killed. */
@@ -234,17 +280,31 @@ static void end_stretch(const char *when)
 }
 
 /* The measured operations, with one user more that comes and goes. */
-static void measure(int users, int rounds, bool file, bool oom)
+static void measure(int users, int rounds, enum work work)
 {
 	char when[16];
 
 	begin_stretch();
-	for (int i = 0; i < rounds && !file && !oom; i++)
-		one_round(i, users, !traced);
-	if (file)
+	switch (work) {
+	case ROUND:
+		for (int i = 0; i < rounds; i++)
+			one_round(i, users, !traced);
+		break;
+	case RECLAIM:
 		reclaim(users);
-	for (int i = 0; i < 4 && oom; i++)
-		run_out(users, i && !traced);
+		break;
+	case TRUNCATE:
+		cut(users);
+		break;
+	case UNMAP:
+		for (int i = 0; i < rounds; i++)
+			unmap(i, users);
+		break;
+	case OOM:
+		for (int i = 0; i < 4; i++)
+			run_out(users, i && !traced);
+		break;
+	}
 	snprintf(when, sizeof(when), "%d", users);
 	end_stretch(when);
 }
@@ -264,37 +324,49 @@ static int parse_users(int *users, char *list)
 	return n;
 }
 
-static void map_memory(bool file)
+static void map_memory(bool of_file)
 {
-	int fd = -1;
-
-	if (file) {
-		fd = open("/sharers.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
-		if (fd < 0 || ftruncate(fd, size))
+	if (of_file) {
+		file = open("/sharers.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
+		if (file < 0 || ftruncate(file, size))
 			die_errno("/sharers.data");
 		for (size_t i = 0; i < size; i += PAGE)
-			if (pwrite(fd, &i, sizeof(i), i) != sizeof(i))
+			if (pwrite(file, &i, sizeof(i), i) != sizeof(i))
 				die_errno("/sharers.data");
-		fsync(fd);
+		fsync(file);
 	}
 	/* At a whole table, so that the number of tables is what it says. */
 	memory = mmap((void *)0x200000000000, size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_FIXED_NOREPLACE | (file ? 0 : MAP_ANONYMOUS), fd, 0);
+		      MAP_PRIVATE | MAP_FIXED_NOREPLACE | (of_file ? 0 : MAP_ANONYMOUS), file, 0);
 	if (memory == MAP_FAILED || (madvise(memory, size, MADV_NOHUGEPAGE) && errno != EINVAL))
 		die_errno("mmap");
 	for (size_t i = 0; i < size; i += PAGE) {
-		if (file)
+		if (of_file)
 			(void)*(volatile char *)(memory + i);
 		else
 			*(volatile char *)(memory + i) = 1;
 	}
 }
 
+static enum work work_named(const char *option)
+{
+	static const char *const name[] = {
+		[RECLAIM] = "--reclaim", [TRUNCATE] = "--truncate",
+		[UNMAP] = "--unmap", [OOM] = "--oom",
+	};
+
+	for (size_t i = RECLAIM; i < ARRAY_SIZE(name); i++)
+		if (!strcmp(option, name[i]))
+			return i;
+	return ROUND;
+}
+
 int main(int argc, char **argv)
 {
 	char list[] = "2,10,100,1000,10000";
 	int users[MAX_STEPS], steps, now = 1, rounds = 20;
-	bool zygote = false, file = false, oom = false;
+	enum work work = ROUND;
+	bool zygote = false, of_file;
 	pid_t *child;
 
 	steps = parse_users(users, list);
@@ -303,10 +375,10 @@ int main(int argc, char **argv)
 
 		if (!strcmp(argv[i], "--zygote"))
 			zygote = true;
-		else if (!strcmp(argv[i], "--reclaim"))
-			file = true;
-		else if (!strcmp(argv[i], "--oom"))
-			oom = true;
+		else if (work_named(argv[i]) != ROUND && work == ROUND)
+			work = work_named(argv[i]);
+		else if (work_named(argv[i]) != ROUND)
+			die("sharers: one of --reclaim, --truncate, --unmap and --oom");
 		else if (!strcmp(argv[i], "--stretch"))
 			traced = true;
 		else if (!strcmp(argv[i], "--memory") && more)
@@ -322,15 +394,14 @@ int main(int argc, char **argv)
 		die("sharers: 1 to %d rounds, memory in steps of 2 MB", MAX_ROUNDS);
 
 	fixed_layout(argv);
-	if (file && oom)
-		die("sharers: --reclaim or --oom");
-	if (file || oom) {
+	of_file = work == RECLAIM || work == TRUNCATE;
+	if (work == RECLAIM || work == OOM) {
 		/* Its own pages alone count. */
 		if (mkdir(CGROUP, 0755) && errno != EEXIST)
 			die_errno(CGROUP);
 		put(CGROUP "/cgroup.procs", "0");
 	}
-	map_memory(file);
+	map_memory(of_file);
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (report == MAP_FAILED)
@@ -347,11 +418,11 @@ int main(int argc, char **argv)
 	for (int k = 0; k < steps; k++) {
 		/* The child that comes and goes is one of the users. */
 		while (now < users[k] - 1)
-			child[now++] = sleeper(file);
+			child[now++] = sleeper(of_file);
 		/* Two unreported rounds warm the allocators' lists. */
 		one_round(0, users[k], false);
 		one_round(0, users[k], false);
-		measure(users[k], rounds, file, oom);
+		measure(users[k], rounds, work);
 		fflush(stdout);
 	}
 	begin_stretch();
