@@ -425,7 +425,7 @@ fn write(lab: &Lab, plan: &Plan, version: &str, dir: &Path) -> Result<Vec<Vec<Pa
         let mut patches = patches(&to)?;
         let letter = patches.remove(0);
         let text = files::read(&letter)?;
-        let cover = cover(lab, plan, number, series, version)?;
+        let cover = cover(lab, plan, number, version, &repository)?;
         let text = text
             .replacen("From: lab <lab@localhost>", &format!("From: {author}"), 1)
             .replacen("*** SUBJECT HERE ***", &series.title, 1)
@@ -510,10 +510,18 @@ fn message_of(patch: &str) -> Option<String> {
 }
 
 /// The text of a cover letter: the document's introduction, what the plan says, the results.
-fn cover(lab: &Lab, plan: &Plan, number: usize, series: &Series, version: &str) -> Result<String> {
+fn cover(
+    lab: &Lab,
+    plan: &Plan,
+    number: usize,
+    version: &str,
+    repository: &Repository,
+) -> Result<String> {
+    let series = &plan.series[number];
     let mut text = String::new();
     if let Some(doc) = &series.doc {
-        let doc = files::read(&lab.path("kernel/overlay").join(doc))?;
+        // As it is at the end of this series.
+        let doc = files::read(&repository.0.join(doc))?;
         text.push_str(&format!("{}\n\n", introduction(&doc)));
     }
     for paragraph in series.cover.trim().split("\n\n") {
@@ -550,6 +558,9 @@ fn introduction(rst: &str) -> String {
     lines[first + 1..end].join("\n").trim().replace("``", "")
 }
 
+/// Of an experiment with more checks a cover letter has those alone that miss their aims.
+const MOST_CHECKS: usize = 30;
+
 /// A table of the kept results of these experiments.
 fn results(lab: &Lab, experiments: &[String]) -> Result<String> {
     let mut text = String::new();
@@ -567,14 +578,23 @@ fn results(lab: &Lab, experiments: &[String]) -> Result<String> {
         let old = old.map_or(String::new(), |why| format!("; {why}"));
         let head = format!("Measured by the experiment {name} ({day}{old}):");
         text.push_str(&format!("{}\n\n", wrap(&head)));
+        let all_shown = kept.checks.len() <= MOST_CHECKS;
+        let mut met = 0;
         for check in &kept.checks {
             let measured = format!("{} {}", show::maybe(check.measured), check.unit);
             let missed = match check.met() {
                 Some(false) => format!(" (missed: {})", check.aim),
+                Some(true) if !all_shown => {
+                    met += 1;
+                    continue;
+                }
                 _ => String::new(),
             };
             let measured = measured.trim();
             text.push_str(&format!("  {:<54} {measured}{missed}\n", check.name));
+        }
+        if met > 0 {
+            text.push_str(&format!("  {met} more, which meet their aims\n"));
         }
         text.push('\n');
     }

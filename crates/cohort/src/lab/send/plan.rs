@@ -19,7 +19,22 @@ pub const DIR: &str = "kernel/series";
 struct File {
     series: Vec<Series>,
     #[serde(default)]
+    part: Vec<Part>,
+    #[serde(default)]
     accepted: Vec<Accepted>,
+}
+
+/// What a series adds to a file: no earlier form of it, in the series before, has that.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    file: String,
+    /// The series' name.
+    series: String,
+    #[serde(default)]
+    edit: Vec<Edit>,
+    #[serde(default)]
+    without: Vec<String>,
 }
 
 /// What checkpatch or sparse says and stays as it is.
@@ -79,10 +94,15 @@ pub struct Early {
     /// Its path in the overlay.
     pub file: String,
     /// Texts that are replaced, each found once.
+    #[serde(default)]
     pub edit: Vec<Edit>,
+    /// What a document does not have yet: sections by their titles; paragraphs, points of a list,
+    /// terms of a list of definitions and rows of a table by the beginning of their first lines.
+    #[serde(default)]
+    pub without: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
     pub from: String,
@@ -107,7 +127,7 @@ impl Plan {
         Self::checked(lab, file).with_context(|| format!("{} has a mistake", path.display()))
     }
 
-    fn checked(lab: &Lab, file: File) -> Result<Self> {
+    fn checked(lab: &Lab, mut file: File) -> Result<Self> {
         let mut hooks: BTreeMap<PathBuf, usize> = read_series(&lab.path("kernel/hooks"))?
             .into_iter()
             .map(|hook| (hook, 0))
@@ -142,6 +162,9 @@ impl Plan {
                 );
             }
         }
+        for part in &file.part {
+            leave_out(part, &mut file.series, &owned)?;
+        }
         Ok(Plan {
             series: file.series,
             owned,
@@ -159,6 +182,36 @@ impl Plan {
     pub fn files(&self, series: usize, patch: usize) -> &[String] {
         self.owned.get(&(series, patch)).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Takes a part from the forms that its file has in the series before the part's own.
+fn leave_out(
+    part: &Part,
+    series: &mut [Series],
+    owned: &BTreeMap<(usize, usize), Vec<String>>,
+) -> Result<()> {
+    let Some(own) = series.iter().position(|s| s.name == part.series) else {
+        bail!("a part of {} is of no series: {}", part.file, part.series);
+    };
+    let has_early = |patch: &Patch| patch.early.iter().any(|early| early.file == part.file);
+    let is_owner = |((number, _), files): (&(usize, usize), &Vec<String>)| {
+        *number == own && files.contains(&part.file)
+    };
+    if !series[own].patches.iter().any(has_early) && !owned.iter().any(is_owner) {
+        bail!(
+            "{} does not touch {}, of which it has a part",
+            part.series,
+            part.file
+        );
+    }
+    let before = series[..own].iter_mut().flat_map(|s| &mut s.patches);
+    for early in before.flat_map(|patch| &mut patch.early) {
+        if early.file == part.file {
+            early.edit.extend_from_slice(&part.edit);
+            early.without.extend_from_slice(&part.without);
+        }
+    }
+    Ok(())
 }
 
 /// A hook's file.
@@ -237,8 +290,53 @@ impl Early {
             }
             text = text.replacen(&edit.from, &edit.to, 1);
         }
+        for begin in &self.without {
+            text = without(&text, begin).with_context(|| {
+                format!(
+                    "{DIR}/series.toml leaves `{begin}` out of {}, in which no line begins so",
+                    self.file
+                )
+            })?;
+        }
         Ok(text)
     }
+}
+
+/// A document without the sections, items and paragraphs whose first lines begin so; none if there
+/// is not one.
+fn without(text: &str, begin: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let line = |at: usize| lines.get(at).copied().unwrap_or_default();
+    let indented = |at: usize| line(at).starts_with([' ', '\t']);
+    let is_title = |at: usize| {
+        let rule = line(at + 1);
+        !rule.is_empty() && rule.len() == line(at).len() && rule.chars().all(|c| c == '=')
+    };
+    // Where the block ends that begins there.
+    let end = |at: usize| {
+        let is_item = line(at).starts_with("* ") || line(at).contains("  ") || indented(at + 1);
+        let mut after = at + 1..lines.len();
+        let end = match is_item {
+            _ if is_title(at) => after.find(|next| is_title(*next)),
+            true => after.find(|next| !indented(*next)),
+            false => after.find(|next| line(*next).is_empty()).map(|at| at + 1),
+        };
+        end.unwrap_or(lines.len())
+    };
+    let mut kept = String::new();
+    let mut at = 0;
+    let mut found = false;
+    while at < lines.len() {
+        if line(at).starts_with(begin) {
+            found = true;
+            at = end(at);
+        } else {
+            kept.push_str(line(at));
+            kept.push('\n');
+            at += 1;
+        }
+    }
+    found.then_some(kept)
 }
 
 #[cfg(test)]
@@ -332,6 +430,22 @@ pub mod tests {
         );
         assert!(mistake("0001-mm-call", "0002-mm-none").contains("0002-mm-none"));
         assert!(mistake("file = \"mm/cohort/core.c\"", "file = \"mm/doc.rst\"").contains("later"));
+    }
+
+    #[test]
+    fn a_document_can_lack_sections_items_and_paragraphs() {
+        let text =
+            "A\n=\n\nOne.\nTwo.\n\nBee\n===\n\n* x\n  y\n* z\n\nC\n=\n\nrow  1\nrow  2\nend\n";
+        let lacks = |begin: &str| without(text, begin).unwrap_or_default();
+        assert_eq!(
+            lacks("Bee"),
+            "A\n=\n\nOne.\nTwo.\n\nC\n=\n\nrow  1\nrow  2\nend\n"
+        );
+        assert!(lacks("C").ends_with("* z\n\n"));
+        assert!(lacks("* x").contains("===\n\n* z\n"));
+        assert!(lacks("row").ends_with("=\n\nend\n"));
+        assert!(lacks("One").starts_with("A\n=\n\nBee\n"));
+        assert!(without(text, "none").is_none());
     }
 
     #[test]
