@@ -385,17 +385,38 @@ static void test_referenced(long arg)
 	must(after > 0, "Referenced is %ld kB after a read of one's own", after);
 }
 
+static long store_at(long addr, long unused)
+{
+	*(volatile char *)addr = 1;
+	return 0;
+}
+
+static long keeps_soft_dirty(long unused, long unused2)
+{
+	char *p = map_at(arena(1), page_size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(!reset_refs(4, 0), "clear_refs");
+	store_at((long)p, 0);
+	return !!(pagemap_entry(0, p) & PM_SOFT_DIRTY);
+}
+
+/* The children of a process that has used clear_refs share nothing: let another one try. */
+static void need_soft_dirty(void)
+{
+	long kept;
+
+	spawn(7);
+	kept = ask(7, keeps_soft_dirty, 0, 0);
+	quit(7);
+	if (!kept)
+		skip("no soft-dirty bits in this kernel");
+}
+
 static void test_soft_dirty(long arg)
 {
-	char *probe;
-
+	need_soft_dirty();
 	area_make(&area, ARG_KIND(arg));
-	/* does this kernel keep the bit at all? */
-	must(!reset_refs(4, 0), "clear_refs");
-	probe = area.spot[0].addr;
-	page_fill(probe, area.spot[0].tag);
-	if (!(pagemap_entry(0, probe) & PM_SOFT_DIRTY))
-		skip("no soft-dirty bits in this kernel");
 	become_zygote();
 	for (int i = 0; i <= 2; i++) {
 		if (i)
@@ -423,6 +444,53 @@ static void test_soft_dirty(long arg)
 	model_check_all(3);
 }
 
+static bool soft_dirty(int who, int spot)
+{
+	return pagemap_entry(pid_of(who), area.spot[spot].addr) & PM_SOFT_DIRTY;
+}
+
+/*
+ * A store to shared memory sets the bit in the entry that all users of a table have. Before
+ * clear_refs nobody learns anything by it, as all pages of a new region are said to be
+ * dirty. After it, the process sees its own stores only.
+ */
+static void test_soft_dirty_shared(long arg)
+{
+	const int stored = 2, idle = 6;		/* never touched before the fork */
+
+	need_soft_dirty();
+	area_make(&area, ARG_KIND(arg));
+	become_zygote();
+	for (int i = 1; i <= 2; i++)
+		spawn(i);
+	for (int round = 0; round < 2; round++) {
+		must(soft_dirty(1, stored) && soft_dirty(1, idle),
+		     "a page of a new region is not dirty, %s a sibling's store",
+		     round ? "after" : "before");
+		ask(2, store_at, (long)area.spot[stored].addr, 0);
+	}
+	/* first a child, then the zygote; the other child tracks no stores */
+	for (int who = 1; who >= 0; who--) {
+		must(!ask(who, reset_refs, 4, 0), "clear_refs");
+		for (int i = 0; i < area.nspots; i++)
+			must(!soft_dirty(who, i), "spot %d is dirty after clear_refs", i);
+		for (int i = 0; i < area.nspots; i++) {
+			if (i == idle)
+				continue;
+			ask(2, store_at, (long)area.spot[i].addr, 0);
+			ask(who, touch_at, (long)area.spot[i].addr, 0);
+		}
+		for (int i = 0; i < area.nspots; i++)
+			must(!soft_dirty(who, i), "spot %d is dirty by a sibling's store", i);
+		ask(who, store_at, (long)area.spot[stored].addr, 0);
+		for (int i = 0; i < area.nspots; i++)
+			must(soft_dirty(who, i) == (i == stored),
+			     "spot %d: wrong after a store to another", i);
+	}
+	must(soft_dirty(1, stored) && !soft_dirty(1, idle),
+	     "the zygote's stores have changed what its child sees");
+}
+
 static long map_more(long addr, long fd)
 {
 	must(mmap((char *)addr, table_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -430,34 +498,27 @@ static long map_more(long addr, long fd)
 	return 0;
 }
 
-static long store_at(long addr, long unused)
-{
-	*(volatile char *)addr = 1;
-	return 0;
-}
-
 /*
- * Two processes track stores to memory that they share. One maps more behind it, so that
- * its region is one that has been stored to, and then reads a page. A store of the other
- * one must still be seen.
+ * Two processes track stores to memory that they share, each by itself or as their parent
+ * did. One maps more behind it, so that its region is one that has been stored to, and then
+ * reads a page. A store of the other one must still be seen.
  */
-static void test_tracked(long arg)
+static void test_tracked(long by_itself)
 {
 	char *p;
 	int fd;
 
+	need_soft_dirty();
 	fd = make_file("tmpfs", 4 * table_size / page_size);
 	p = map_at(arena(4), 3 * table_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	must(!reset_refs(4, 0), "clear_refs");
+	must(by_itself || !reset_refs(4, 0), "clear_refs");
 	store_at((long)p, 0);
-	if (!(pagemap_entry(0, p) & PM_SOFT_DIRTY))
-		skip("no soft-dirty bits in this kernel");
 	for (int i = 0; i < 3; i++)
 		touch(p + i * table_size);
 	become_zygote();
 	for (int i = 1; i <= 2; i++) {
 		spawn(i);
-		must(!arg || !ask(i, reset_refs, 4, 0), "clear_refs");
+		must(!by_itself || !ask(i, reset_refs, 4, 0), "clear_refs");
 		ask(i, touch_at, (long)p + table_size, 0);
 	}
 	p += table_size + 100 * page_size;
@@ -581,6 +642,7 @@ static void test_poison(long arg)
 		 KIND(SHARED_DISK) | KIND(MIXED))
 #define QUICK	(KIND(ANON) | KIND(SHARED_ANON) | KIND(MIXED))
 #define OWN	(KIND(ANON) | KIND(PRIV_FILE) | KIND(MIXED) | KIND(BORDERS))
+#define SHARED	(KIND(SHARED_FILE) | KIND(SHARED_DISK) | KIND(SHARED_ANON) | KIND(MEMFD))
 
 static const struct test_case cases[] = {
 	{ "Does memory stay right while it is compacted?", test_compaction, 0, SOME_KINDS,
@@ -605,6 +667,8 @@ static const struct test_case cases[] = {
 	  .guards = PRIVILEGE },
 	{ "Whose soft-dirty bits does a write set?", test_soft_dirty, 0, OWN,
 	  .guards = INVARIANT(1) },
+	{ "Who sees a store to shared memory by its soft-dirty bit?", test_soft_dirty_shared, 0,
+	  SHARED, KIND(SHARED_ANON), .guards = INVARIANT(1) | PRIVILEGE },
 	{ "Is every sharer's access to an idle page seen?", test_page_idle, 0,
 	  KIND(ANON) | KIND(SHARED_FILE), .guards = INVARIANT(4) },
 	{ "Are stores seen that a process tracks, inherited?", test_tracked, 0,
