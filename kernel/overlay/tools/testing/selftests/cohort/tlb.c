@@ -81,12 +81,12 @@ static void fill_memory(void)
 		page_fill(page_at(i), 500 + i);
 }
 
-/* map a table, or enough to share a PMD table, and select it */
-static void map_memory(enum kind kind, int level)
+/* map a table, or enough to share a PMD table, with @entries pages in it, and select it */
+static void map_entries(enum kind kind, int level, int entries)
 {
 	static uintptr_t gigabyte = (uintptr_t)0x3800000000ULL;
 
-	cleared = quick ? 16 : 64;
+	cleared = entries;
 	*word(LEVEL) = level;
 	MEMORY.len = table_size;
 	MEMORY.step = 3 * page_size;
@@ -111,6 +111,11 @@ static void map_memory(enum kind kind, int level)
 	       MEMORY.fd, 0);
 	madvise(MEMORY.base, MEMORY.len, MADV_NOHUGEPAGE);
 	fill_memory();
+}
+
+static void map_memory(enum kind kind, int level)
+{
+	map_entries(kind, level, quick ? 16 : 64);
 }
 
 /* --- counting interrupts -------------------------------------------------- */
@@ -180,25 +185,27 @@ static void end_bystanders(void)
 
 /*
  * Keep a processor in this address space: an idle one is not interrupted. Read a
- * page that is not cleared, or it would be faulted in again.
+ * page that is not cleared, or it would be faulted in again. With @aside read none, because
+ * reclaim would take that page again and again, each time with a flush.
  */
-static long spin(long cpu, long unused)
+static long spin(long cpu, long aside)
 {
 	run_on(cpu, cpu);
 	for (int i = 0; i < cleared; i++)
 		touch(page_at(i));
 	__atomic_add_fetch(word(READY), 1, __ATOMIC_SEQ_CST);
 	while (!__atomic_load_n(word(STOP), __ATOMIC_RELAXED))
-		probe_read(page_at(cleared));
+		if (!aside)
+			probe_read(page_at(cleared));
 	return 0;
 }
 
-static void start_spinner(int who, int cpu)
+static void start_spinner(int who, int cpu, bool aside)
 {
 	long ready = *word(READY);
 
 	*word(STOP) = 0;
-	tell(who, spin, cpu, 0);
+	tell(who, spin, cpu, aside);
 	while (__atomic_load_n(word(READY), __ATOMIC_SEQ_CST) == ready)
 		usleep(1000);
 	usleep(20000);
@@ -317,7 +324,7 @@ static void expect_quiet(enum how how, bool first)
 	if (sent >= 0)
 		note("... in %ld rounds", sent);
 	must(!best, "%s: %ld interrupts at processors that run no sharer", how_name[how], best);
-	/* reclaim also takes private memory of each process */
+	/* reclaim also takes private memory of each process: see test_reclaim_flushes() */
 	if (how != RECLAIM) {
 		must(received <= (others ? others : 1) * allowed, "%s: %d entries, %ld interrupts",
 		     how_name[how], cleared, received);
@@ -343,7 +350,7 @@ static void expect_all_quiet(bool disk)
 
 	/* all other sharers sleep; this one occupies a processor */
 	if (half > 1)
-		start_spinner(1, half - 1);
+		start_spinner(1, half - 1, false);
 	expect_quiet(how, false);
 	if (!disk && !quick && swap_on())
 		expect_quiet(RECLAIM, false);
@@ -400,7 +407,7 @@ static void test_flushes(long kind)
 	 */
 	end_bystanders();
 	restore();
-	start_spinner(2, nr_cpus - 1);
+	start_spinner(2, nr_cpus - 1, false);
 	fill_memory();
 	count(&before);
 	clear_entries(disk ? WRITE_BACK : PUNCH);
@@ -410,6 +417,78 @@ static void test_flushes(long kind)
 	must(heard > 0, "a processor that runs a sharer was not interrupted");
 	must(heard <= rounds_allowed(PUNCH), "%d entries, %ld interrupts", cleared, heard);
 	note("where a sharer runs instead of bystanders: %ld interrupts", heard);
+}
+
+static int entries_gone(void)
+{
+	int gone = 0;
+
+	for (int i = 0; i < cleared; i++)
+		gone += !(pagemap_entry(0, page_at(i)) & PM_PRESENT);
+	return gone;
+}
+
+/*
+ * Reclaim takes pages by the batch, of 32 pages or more, and flushes at the end of each: a
+ * user that runs is interrupted for the batch, not for each page.
+ */
+static void test_reclaim_flushes(long level)
+{
+	const int users = 6, entries = 160, tries = 3;
+	long allowed, heard = 0, sent = 0;
+	struct counts before, after;
+	char babelfish[64];
+	int gone = 0;
+
+	need_cpus(2);
+	if (!count(&before))
+		skip("nobody counts interrupts for flushes here");
+	if (read_text(COHORT_SYSFS "babelfish", babelfish, sizeof(babelfish)) > 0 &&
+	    strstr(babelfish, "[on]"))
+		skip("nobody counts interrupts that flush everything, as for BabelFish");
+	need_cgroup();
+	need_peers(users);
+	map_entries(SHARED_DISK, level, entries);
+	/* no readahead: it would fill the batches with pages that nobody maps */
+	must_call(madvise(MEMORY.base, MEMORY.len, MADV_RANDOM));
+	become_zygote();
+	for (int who = 1; who <= users; who++)
+		spawn(who);
+	if (sharing_possible() && level == UPPER && shares_pmd_tables())
+		must(proc_field(0, "cohort", "SharedPmdTables") > 0, "no PMD table is shared");
+	/* reclaim runs here, one user beside it */
+	run_on(0, 0);
+	/* retry: something else on this machine may flush */
+	for (int i = 0; i < tries; i++) {
+		/* reclaim flushes before it writes a dirty page, for each: leave none */
+		must_call(fsync(MEMORY.fd));
+		/* what was read ahead before that advice, and nobody maps */
+		must(!posix_fadvise(MEMORY.fd, 0, 0, POSIX_FADV_DONTNEED), "posix_fadvise");
+		for (int who = 2; who <= users; who++)
+			ask(who, holds, 0, 500);
+		holds(0, 500);
+		start_spinner(1, 1, true);
+		must(!entries_gone(), "a page that was read is not mapped");
+		count(&before);
+		/* reclaim takes a page at its second visit or later */
+		for (int j = 0; j < 20 && entries_gone() < entries / 2; j++)
+			press_files();
+		count(&after);
+		gone = entries_gone();
+		stop_spinner(1);
+		heard = after.received[1] - before.received[1];
+		sent = before.sent < 0 ? 0 : after.sent - before.sent;
+		allowed = 4 + gone / 8;
+		note("%s: %d of %d entries reclaimed, %ld interrupts", level_name[level], gone,
+		     entries, heard);
+		if (before.sent >= 0)
+			note("... in %ld rounds", sent);
+		if (gone >= entries / 2 && heard && heard <= allowed && sent <= allowed)
+			return;
+	}
+	must(gone >= entries / 2, "reclaim has taken %d of %d pages", gone, entries);
+	must(heard, "a processor that runs a user was not interrupted");
+	fail("%d entries, %ld interrupts of a user, %ld rounds", gone, heard, sent);
 }
 
 /* --- stale translations --------------------------------------------------- */
@@ -707,6 +786,10 @@ static void test_spurious(long unused)
 static const struct test_case cases[] = {
 	{ "Cleared entries interrupt no bystander, and sharers once", test_flushes, 0, FILES,
 	  KIND(SHARED_DISK), .guards = INVARIANT(4) },
+	{ "Is a user of a shared table flushed once for many pages that reclaim takes?",
+	  test_reclaim_flushes, LOWER, .guards = INVARIANT(4) | STOCK },
+	{ "Is a user of a shared PMD table flushed once for many pages that reclaim takes?",
+	  test_reclaim_flushes, UPPER, .guards = INVARIANT(4) | STOCK },
 	{ "No reader on any processor has a page that the file has lost", test_stale_file, LOWER,
 	  FILES | KIND(SHARED_FILE), KIND(MEMFD), .guards = INVARIANT(4) },
 	{ "No reader of a shared PMD table has a page that the file has lost", test_stale_file,
