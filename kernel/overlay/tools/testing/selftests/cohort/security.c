@@ -8,8 +8,12 @@
 
 #include <grp.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #include <sys/statvfs.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 
 /* Some machines of 32 bits have an older call too, which a kernel may lack. */
 #ifdef __NR_setresuid32
@@ -335,6 +339,165 @@ static void test_becoming(long arg)
 	model_scribble_all(4);
 	model_check_all(4);
 }
+
+/* --- processes that stay, though they may do more or less ------------------ */
+
+enum identity {
+	SAVED_USER, FILE_USER, GROUP, EFFECTIVE_GROUP, SAVED_GROUP, FILE_GROUP, GROUPS, LESS_CAPS,
+	MORE_CAPS, FEWER_LATER, NO_NEW_PRIVS, SECCOMP, LANDLOCK, KEYRING, NO_DUMP, NR_IDENTITIES
+};
+
+static const char * const identity_name[NR_IDENTITIES] = {
+	[SAVED_USER]	= "another saved user",
+	[FILE_USER]	= "another user of files",
+	[GROUP]		= "another group",
+	[EFFECTIVE_GROUP] = "another effective group",
+	[SAVED_GROUP]	= "another saved group",
+	[FILE_GROUP]	= "another group of files",
+	[GROUPS]	= "other supplementary groups",
+	[LESS_CAPS]	= "a capability less",
+	[MORE_CAPS]	= "a capability more",
+	[FEWER_LATER]	= "a smaller bounding set",
+	[NO_NEW_PRIVS]	= "no_new_privs",
+	[SECCOMP]	= "seccomp",
+	[LANDLOCK]	= "landlock",
+	[KEYRING]	= "a keyring of its own",
+	[NO_DUMP]	= "a process that may not be dumped",
+};
+
+/* Set or clear a capability among the effective ones; 0 or -errno. */
+static int effective_cap(int cap, bool set)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { };
+	__u32 bit = 1u << cap % 32;
+
+	if (syscall(__NR_capget, &header, data))
+		return -errno;
+	must(!(data[cap / 32].effective & bit) == set, "the capability is as it is to be");
+	data[cap / 32].effective ^= bit;
+	return syscall(__NR_capset, &header, data) ? -errno : 0;
+}
+
+static int allow_all_calls(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog filter = { .len = 1, .filter = &allow };
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0);
+}
+
+static int restrict_files(void)
+{
+	__u64 handled = 1;	/* LANDLOCK_ACCESS_FS_EXECUTE */
+	int fd = syscall(__NR_landlock_create_ruleset, &handled, sizeof(handled), 0);
+
+	return fd < 0 ? -1 : syscall(__NR_landlock_restrict_self, fd, 0);
+}
+
+/* Returns 0 or -errno. */
+static long take_identity(long identity, long unused)
+{
+	gid_t group = NOBODY;
+	int err = 0;
+
+	switch (identity) {
+	case SAVED_USER:
+		err = setresuid(-1, -1, NOBODY);
+		break;
+	case FILE_USER:
+		/* it returns the old one, and whether it worked is to be asked */
+		setfsuid(NOBODY);
+		must(setfsuid(-1) == NOBODY, "setfsuid");
+		break;
+	case GROUP:
+		err = setresgid(NOBODY, -1, -1);
+		break;
+	case EFFECTIVE_GROUP:
+		err = setresgid(-1, NOBODY, -1);
+		break;
+	case SAVED_GROUP:
+		err = setresgid(-1, -1, NOBODY);
+		break;
+	case FILE_GROUP:
+		setfsgid(NOBODY);
+		must(setfsgid(-1) == NOBODY, "setfsgid");
+		break;
+	case GROUPS:
+		err = setgroups(1, &group);
+		break;
+	case LESS_CAPS:
+		return effective_cap(CAP_SYS_CHROOT, false);
+	case MORE_CAPS:
+		return effective_cap(CAP_SYS_CHROOT, false) ?: effective_cap(CAP_SYS_CHROOT, true);
+	case FEWER_LATER:
+		err = prctl(PR_CAPBSET_DROP, CAP_SYS_CHROOT, 0, 0, 0);
+		break;
+	case NO_NEW_PRIVS:
+		err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		break;
+	case SECCOMP:
+		err = allow_all_calls();
+		break;
+	case LANDLOCK:
+		err = restrict_files();
+		break;
+	case KEYRING:
+		/* KEYCTL_JOIN_SESSION_KEYRING, a new one without a name */
+		err = syscall(__NR_keyctl, 1, NULL) < 0 ? -1 : 0;
+		break;
+	case NO_DUMP:
+		err = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		break;
+	}
+	return err ? -errno : 0;
+}
+
+/*
+ * These say what a process may open or call, not whose it is: it stays in its cohort, with
+ * its tables.
+ */
+static void test_staying(long unused)
+{
+	int missing = 0;
+
+	need_root();
+	make_areas();
+	need_peers(8);
+	zygote(false);
+	for (int i = 0; i < NR_IDENTITIES; i++) {
+		long err, cohort;
+
+		/* it leaves its group, if all of one user are one */
+		if (i == NO_DUMP && all_join()) {
+			missing++;
+			continue;
+		}
+		spawn(1);
+		spawn(2);
+		/* a child writes to tables of its own from here on */
+		ask(1, nothing, 0, 0);
+		ask(2, nothing, 0, 0);
+		expect_tables(1, true, "a child");
+		cohort = proc_field(pid_of(1), "cohort", "Cohort");
+		err = ask(1, take_identity, i, 0);
+		if (err == -ENOSYS || err == -EOPNOTSUPP) {
+			note("%s: not in this kernel", identity_name[i]);
+			missing++;
+		} else {
+			must(!err, "%s: %s", identity_name[i], strerror(-err));
+			expect_tables(1, true, identity_name[i]);
+			must(proc_field(pid_of(1), "cohort", "Cohort") == cohort,
+			     "%s: it is in another cohort", identity_name[i]);
+			ask(1, spots_intact, (long)&area, 0);
+		}
+		quit(1);
+		quit(2);
+	}
+	note("%d of %d ways to become another", NR_IDENTITIES - missing, NR_IDENTITIES);
+}
+
+/* --- without memory ------------------------------------------------------- */
 
 /*
  * Become another effective user while an allocation fails. Returns 0 or -errno of the
@@ -727,6 +890,8 @@ static const struct test_case cases[] = {
 	  .guards = PRIVILEGE },
 	{ "Who shares and sees what: a child joins a mount namespace", test_becoming, JOIN_NS,
 	  .guards = PRIVILEGE },
+	{ "Who stays in its cohort, whatever it may open or call?", test_staying,
+	  .guards = PRIVILEGE | POLICY },
 	{ "Does a lack of memory neither kill who becomes another user, nor let it share?",
 	  test_becoming_without_memory, USER, .guards = INVARIANT(13) | PRIVILEGE },
 	{ "Does a lack of memory neither kill who enters a namespace, nor let it share?",

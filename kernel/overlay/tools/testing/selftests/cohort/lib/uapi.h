@@ -81,6 +81,12 @@
 #ifndef __NR_process_madvise
 #define __NR_process_madvise	440
 #endif
+#ifndef __NR_landlock_create_ruleset
+#define __NR_landlock_create_ruleset	444
+#endif
+#ifndef __NR_landlock_restrict_self
+#define __NR_landlock_restrict_self	446
+#endif
 #ifndef __NR_memfd_secret
 #define __NR_memfd_secret	447
 #endif
