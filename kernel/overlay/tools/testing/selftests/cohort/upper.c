@@ -533,6 +533,47 @@ static void test_accounts(long arg)
 	     resident(0, 0) - before[0]);
 }
 
+static long tables_of(int nr)
+{
+	long sum = 0;
+
+	for (int who = 0; who < nr; who++)
+		sum += proc_field(pid_of(who), "status", "VmPTE");
+	return sum;
+}
+
+/* The tables in a shared PMD table are charged to no process, but one of its users counts them. */
+static void test_tables_once(long arg)
+{
+	const long first = 20, nr = 40;	/* tables that nobody has filled yet */
+	const long kb = page_size / 1024;
+	long before, grown;
+
+	need_pmd_tables();
+	if (!sharing_possible())
+		skip("this kernel shares no tables now");
+	begin(ARG_KIND(arg));
+	/* what they need to fault and to answer is their own before */
+	for (int who = 0; who <= 2; who++)
+		must(!ask(who, reads, 0, 0), "page 0 cannot be read");
+	before = tables_of(3);
+	for (long i = 0; i < nr; i++)
+		must(!ask(i % 3, reads, (first + i) * (table_size / page_size), 0),
+		     "table %ld cannot be read", first + i);
+	grown = tables_of(3) - before;
+	must(grown == nr * kb, "VmPTE of all users grew by %ld kB for %ld new tables", grown, nr);
+	/* whoever has counted them leaves: the next one does */
+	for (int who = 0; who <= 1; who++) {
+		ask(who, change, UNMAP_ALL, 0);
+		grown = tables_of(3) - before;
+		must(grown == nr * kb, "it is %ld kB, not %ld, once process %d has left", grown,
+		     nr * kb, who);
+	}
+	ask(2, change, UNMAP_ALL, 0);
+	grown = tables_of(3) - before;
+	must(grown < 0, "all have left, and VmPTE of all has %ld kB more than before", grown);
+}
+
 /* --- all at once ---------------------------------------------------------- */
 
 static void *toucher(void *arg)
@@ -697,6 +738,9 @@ static const struct test_case cases[] = {
 	{ "RSS counts the pages of each process, PSS counts each page once", test_accounts, 0,
 	  KIND(MEMFD) | KIND(SHARED_ANON) | KIND(SHARED_FILE), QUICK,
 	  .guards = INVARIANT(3) | INVARIANT(7) },
+	{ "Does VmPTE of all users count each table of a shared PMD table once?",
+	  test_tables_once, 0, KIND(MEMFD) | KIND(SHARED_ANON) | KIND(SHARED_FILE), QUICK,
+	  .guards = INVARIANT(7) },
 	{ "Shared memory comes back from swap", test_swap, 0,
 	  KIND(MEMFD) | KIND(SHARED_ANON) | KIND(SHARED_FILE), QUICK, .guards = INVARIANT(4) },
 	{ "Nobody uses a stale translation", test_stale, 0, FILES, QUICK, .guards = INVARIANT(4) },
