@@ -8,6 +8,7 @@
 //! owes before it returns there: lazily kept address spaces, postponed flushes of reclaim.
 
 use crate::arch::{Arch, Cpu, Flushes};
+use crate::cores::Core;
 use crate::kernel::{Kernel, read_kernel};
 use crate::ram::Ram;
 use crate::symbols::Symbols;
@@ -429,8 +430,7 @@ pub struct Now<'a> {
     pub cpu: Option<&'a dyn Cpu>,
     pub kernel: Option<&'a Kernel>,
     pub ram: Option<Ram>,
-    /// How the core translates.
-    pub context: &'a Context,
+    pub core: &'a Core,
     /// Instructions executed so far.
     pub at: u64,
 }
@@ -444,8 +444,8 @@ impl Now<'_> {
         };
         let area = cpu.named(area(linux));
         // Also where user code runs: the task that has returned.
-        let read =
-            |at: u64, to: &mut [u8]| read_kernel(cpu, self.ram, self.arch, self.context, at, to);
+        let context = self.core.kernel_context();
+        let read = |at: u64, to: &mut [u8]| read_kernel(cpu, self.ram, self.arch, &context, at, to);
         kernel.task(area, read).unwrap_or(0)
     }
 }

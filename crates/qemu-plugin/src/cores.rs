@@ -4,7 +4,7 @@
 use crate::arch::op::Mmu;
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
-use translation::Member;
+use translation::{Context, Member};
 
 #[derive(Debug, Default)]
 pub struct Core {
@@ -17,6 +17,20 @@ pub struct Core {
     pub faults: Vec<u64>,
     /// What runs, as BabelFish's kernel says.
     pub member: Member,
+    /// The last second root by which the kernel's memory could be read. With page-table isolation
+    /// (arm64 `kpti=on`) it is another one while user code runs.
+    pub kernel_root: Option<u64>,
+}
+
+impl Core {
+    /// How the core translates the kernel's addresses, also while user code runs.
+    pub fn kernel_context(&self) -> Context {
+        let context = self.mmu.context;
+        Context {
+            root_high: self.kernel_root.unwrap_or(context.root_high),
+            ..context
+        }
+    }
 }
 
 /// All cores, and the names of the address spaces they run.

@@ -13,7 +13,8 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
 
 /// Reads the kernel's memory, also where user code runs: QEMU for ARM reads it for the kernel alone, so
-/// there its tables, which `context` names, are walked. False if it cannot be read.
+/// there its tables, which `context` names, are walked. They are those of
+/// [`crate::cores::Core::kernel_context`]. False if it cannot be read.
 pub fn read_kernel(
     cpu: &dyn Cpu,
     ram: Option<Ram>,
@@ -98,10 +99,13 @@ impl Kernel {
 
     /// The running task, by the address of the processor's own area; None if that is unknown.
     pub fn task(&self, area: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> Option<u64> {
-        if area == 0 {
-            return None;
-        }
-        pointer(self.word, area.wrapping_add(self.current), read).filter(|&task| task != 0)
+        pointer(self.word, self.current_at(area)?, read).filter(|&task| task != 0)
+    }
+
+    /// Where the pointer to the running task is, by the address of the processor's own area; None if
+    /// that is unknown.
+    pub fn current_at(&self, area: u64) -> Option<u64> {
+        (area != 0).then(|| area.wrapping_add(self.current))
     }
 
     /// The entry into the page fault handler at this address.

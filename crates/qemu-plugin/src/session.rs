@@ -33,7 +33,7 @@ macro_rules! now {
             cpu: $session.cpu.as_deref(),
             kernel: $session.kernel.as_ref(),
             ram: $session.ram,
-            context: &$session.cores[$vcpu].mmu.context,
+            core: &$session.cores[$vcpu],
             at: $session.output.instructions,
         }
     };
@@ -351,9 +351,9 @@ impl Session {
             return;
         };
         let area = cpu.named(linux.area);
-        let context = &self.cores[vcpu].mmu.context;
+        let context = self.cores[vcpu].kernel_context();
         let read = |at: u64, to: &mut [u8]| {
-            read_kernel(cpu.as_ref(), self.ram, self.arch, context, at, to)
+            read_kernel(cpu.as_ref(), self.ram, self.arch, &context, at, to)
         };
         let task = kernel.task(area, read);
         let Some(process) = task.and_then(|task| kernel.process(task, read)) else {

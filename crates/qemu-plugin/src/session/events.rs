@@ -114,6 +114,9 @@ impl Session {
         let before = mmu.context;
         let flush = (register.write)(mmu, value);
         let context = self.cores[vcpu].mmu.context;
+        if context.root_high != before.root_high {
+            self.learn_kernel_root(vcpu);
+        }
         if context.root != before.root {
             // Another process runs. Faults of the previous one end here for the model.
             self.close_faults(vcpu);
@@ -129,6 +132,22 @@ impl Session {
         if let Some(what) = flush {
             self.cores.renew(context.root);
             self.send(|engine| engine.invalidate(vcpu, what));
+        }
+    }
+
+    /// Notes the second root if the kernel's memory can be read by it. With page-table isolation the
+    /// kernel sets it twice on each way through: to its own tables, and before it returns to user mode
+    /// to others that have the entry code alone.
+    fn learn_kernel_root(&mut self, vcpu: usize) {
+        let (Some(cpu), Some(kernel), Some(linux), Some(ram)) =
+            (&self.cpu, &self.kernel, &self.arch.linux, &self.ram)
+        else {
+            return;
+        };
+        let context = &self.cores[vcpu].mmu.context;
+        let at = kernel.current_at(cpu.named(linux.kernel_area));
+        if at.is_some_and(|at| (self.arch.walk)(context, at, ram).paddr.is_some()) {
+            self.cores[vcpu].kernel_root = Some(context.root_high);
         }
     }
 

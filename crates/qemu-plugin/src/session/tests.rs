@@ -22,6 +22,15 @@ static ROOT: SystemRegister = SystemRegister {
     },
 };
 
+/// The root of the kernel's half.
+static HIGH: SystemRegister = SystemRegister {
+    name: "high",
+    write: |mmu, value| {
+        mmu.context.root_high = value;
+        None
+    },
+};
+
 static MADE_UP: Arch = DESCRIPTION;
 /// The same, without a known kernel.
 static UNKNOWN_KERNEL: Arch = Arch {
@@ -42,6 +51,31 @@ static AUDITED: Arch = Arch {
             last: u64::MAX,
         },
     }),
+    ..DESCRIPTION
+};
+
+/// The tables of the kernel in [`ISOLATED`], and those that it sets for user mode.
+const KERNEL_TABLES: u64 = 0x7000;
+const USER_TABLES: u64 = 0x6000;
+
+/// The same as [`AUDITED`], with a kernel whose memory only [`KERNEL_TABLES`] have, at the lowest 24
+/// bits of its addresses.
+static ISOLATED: Arch = Arch {
+    page_tables: AUDITED.page_tables,
+    flushes: Some(Flushes {
+        written: |_, _, _| None,
+        fault_drops: false,
+        address: u64::MAX,
+        habits: Habits {
+            young: |_, _| None,
+            group: 0,
+            last: u64::MAX,
+        },
+    }),
+    walk: |context, vaddr, _| Walk {
+        entries: Vec::new(),
+        paddr: (context.root_high == KERNEL_TABLES).then_some(vaddr & 0xff_ffff),
+    },
     ..DESCRIPTION
 };
 
@@ -83,6 +117,7 @@ const DESCRIPTION: Arch = Arch {
     kernel: 1 << 40,
     decode: |bytes| match *bytes {
         [1, from] => Some(Op::Write { to: &ROOT, from }),
+        [6, from] => Some(Op::Write { to: &HIGH, from }),
         [2, register] => Some(Op::Invalidate {
             scope: Scope::PageAllSpaces(Operand::Page {
                 register,
@@ -144,6 +179,23 @@ impl Cpu for Rc<Registers> {
         to.fill(0);
         to[..8].copy_from_slice(&word.to_le_bytes());
         true
+    }
+}
+
+/// A core whose memory QEMU does not read by address, as that of ARM while user code runs.
+struct Unreadable(Rc<Registers>);
+
+impl Cpu for Unreadable {
+    fn general(&self, number: u8) -> u64 {
+        self.0.general(number)
+    }
+
+    fn named(&self, name: &str) -> u64 {
+        self.0.named(name)
+    }
+
+    fn memory(&self, _: u64, _: &mut [u8]) -> bool {
+        false
     }
 }
 
@@ -360,6 +412,53 @@ fn a_page_that_is_taken_with_a_flush_is_right() {
         let found = session.auditor.as_ref().unwrap().verdict();
         assert_eq!((found.changes, found.missing, found.filled), (1, 0, 2));
     }
+}
+
+#[test]
+fn a_task_is_known_in_user_mode_though_the_kernel_has_other_tables_there() {
+    // GIVEN the running task at 0x200_0000, which the kernel's tables alone have
+    let mut words = tables();
+    words[0x10 / 8] = 0x200_0000;
+    words[0x38 / 8] = 300 << 32 | 301;
+    words[0x80 / 8] = u64::from_le_bytes(*b"tester\0\0");
+    let ram = Ram::over(&words, MADE_UP.layout);
+    let (mut session, registers) = session();
+    session.checker = None;
+    session.arch = &ISOLATED;
+    session.cpu = Some(Box::new(Unreadable(registers.clone())));
+    session.ram = Some(ram);
+    session.auditor = Some(Auditor::with(
+        &ISOLATED,
+        ISOLATED.flushes.as_ref().unwrap(),
+        ram,
+        Format::builtin("x86-64").unwrap(),
+        Some(crate::symbols::tests::alphabet(5)),
+        2,
+    ));
+    let turn_to = |session: &mut Session, tables: u64| {
+        registers.general[0].set(tables);
+        execute(session, CODE, &[6, 0]);
+    };
+    registers.general[0].set(0x1000);
+    execute(&mut session, CODE, &[1, 0]);
+    execute(&mut session, CODE, &[4, 6]);
+
+    // WHEN user code runs by the other tables THEN its process is known.
+    turn_to(&mut session, KERNEL_TABLES);
+    turn_to(&mut session, USER_TABLES);
+    run_user(&mut session);
+    assert_eq!(session.processes.list()[0].name, "tester");
+
+    // WHEN the kernel clears an entry and returns THEN the task has returned: nothing is waited for.
+    turn_to(&mut session, KERNEL_TABLES);
+    run_kernel(&mut session);
+    words[LEAF] = 0;
+    session.access(0, MADE_UP.kernel, LEAF as u64 * 8, 8, true);
+    turn_to(&mut session, USER_TABLES);
+    run_user(&mut session);
+    let found = session.auditor.as_ref().unwrap().verdict();
+    assert_eq!((found.changes, found.missing), (1, 1));
+    assert_eq!(session.cores[1].kernel_root, None);
 }
 
 #[test]
