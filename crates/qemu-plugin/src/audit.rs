@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use translation::audit::{Audit, Drop, Missing, Wrong, rights};
+use translation::audit::{Audit, Drop, Missing, Noted, Wrong, rights};
 use translation::format::Format;
 use translation::{AccessKind, Context};
 
@@ -194,12 +194,27 @@ impl Auditor {
         self.audit.context(core, context, change);
     }
 
-    /// An access that succeeded.
+    /// An access that succeeded. True if it has shown something: then call [`Auditor::noted`].
     #[inline(always)]
-    pub fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: u64) {
-        if vaddr < self.arch.kernel {
-            let vaddr = vaddr & self.flushes.address;
-            self.audit.access(core, kind, vaddr, Some(paddr));
+    pub fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: u64) -> bool {
+        let vaddr = match vaddr < self.arch.kernel {
+            true => vaddr & self.flushes.address,
+            false => return false,
+        };
+        self.audit.access(core, kind, vaddr, Some(paddr))
+    }
+
+    /// Takes note of what the last access has shown. `name` names the process of a root.
+    #[cold]
+    pub fn noted(&mut self, at: u64, name: impl Fn(u64) -> Option<String>) {
+        for noted in self.audit.noted() {
+            match noted {
+                Noted::Size(found) => {
+                    self.missing += 1;
+                    self.report(&found, at, &name);
+                }
+                Noted::Spurious(_) => {}
+            }
         }
     }
 
@@ -279,7 +294,12 @@ impl Auditor {
 
     fn report(&mut self, found: &Missing<Change>, at: u64, name: impl Fn(u64) -> Option<String>) {
         let kind = kind(found);
-        let function = match (found.changed.first(), found.wrong) {
+        let change = match found.wrong {
+            // The last store has made the page another size.
+            Wrong::Size => found.changed.last(),
+            _ => found.changed.first(),
+        };
+        let function = match (change, found.wrong) {
             (_, Wrong::Twin | Wrong::Foreign) => "entries for all".into(),
             (Some(first), _) => self.function(first.code),
             (None, _) if found.global => "entries for all".into(),
@@ -308,9 +328,13 @@ impl Auditor {
     ) -> String {
         let process = name(found.now_root).map_or(String::new(), |name| format!(" ({name})"));
         let mut text = format!(
-            "core {} in user mode{process} holds for {:#x}, {} KB, {} {:#x} ({}) of the tables at \
+            "core {} in {}{process} holds for {:#x}, {} KB, {} {:#x} ({}) of the tables at \
              {:#x}",
             found.core,
+            match self.cores[found.core].user {
+                true => "user mode",
+                false => "the kernel",
+            },
             found.vaddr,
             1u64 << (found.shift - 10),
             match (found.table, found.global) {
@@ -325,6 +349,13 @@ impl Auditor {
         text.push_str(&match (&found.now, found.table) {
             (Some(page), _) if found.wrong == Wrong::Twin => format!(
                 ", and beside it for all the page {:#x} ({})",
+                page.frame,
+                rights(page.attr)
+            ),
+            (Some(page), _) if found.wrong == Wrong::Size => format!(
+                ", and beside it for {:#x}, {} KB, the page {:#x} ({})",
+                found.beside.unwrap_or_default(),
+                1u64 << (page.shift - 10),
                 page.frame,
                 rights(page.attr)
             ),
@@ -415,6 +446,7 @@ fn kind(found: &Missing<Change>) -> &'static str {
     match (found.table, found.wrong) {
         (_, Wrong::Foreign) => "global entry of a group that the process is not of",
         (_, Wrong::Twin) => "twin: an entry beside a global one",
+        (_, Wrong::Size) => "entry beside one of another size",
         (false, Wrong::Gone) => "page that is gone",
         (false, Wrong::Other) => "another page",
         (false, Wrong::Rights) => "rights that are gone",

@@ -215,7 +215,9 @@ impl Session {
             match (block.kernel, block.paddr) {
                 (true, _) => auditor.enters(vcpu, block.vaddr),
                 (false, Some(paddr)) => {
-                    auditor.access(vcpu, AccessKind::Fetch, block.vaddr, paddr);
+                    if auditor.access(vcpu, AccessKind::Fetch, block.vaddr, paddr) {
+                        self.audit_noted();
+                    }
                 }
                 (false, None) => {}
             }
@@ -270,10 +272,13 @@ impl Session {
             checker.access(&self.cores[vcpu].mmu.context, kind, vaddr, Some(paddr));
         }
         if let Some(auditor) = &mut self.auditor {
-            auditor.access(vcpu, kind, vaddr, paddr);
+            let noted = auditor.access(vcpu, kind, vaddr, paddr);
             if store {
                 let now = now!(self, vcpu);
                 auditor.stored(vcpu, paddr, size, &now);
+            }
+            if noted {
+                self.audit_noted();
             }
         }
         self.engine.at(vcpu, number);
@@ -319,6 +324,15 @@ impl Session {
             auditor.user(vcpu, &now!(self, vcpu), |root| processes.name(root));
         } else {
             auditor.kernel(vcpu);
+        }
+    }
+
+    /// Reports what an access has shown at once.
+    #[cold]
+    fn audit_noted(&mut self) {
+        let (processes, at) = (&self.processes, self.output.instructions);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.noted(at, |root| processes.name(root));
         }
     }
 

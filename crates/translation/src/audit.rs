@@ -19,6 +19,12 @@
 //! had; if no tables have it any more; if they are not of the group that it is for; or if a TLB holds
 //! an entry of their own for the address beside it.
 //!
+//! Where the architecture allows one size of page for an address, an entry that is taken in beside an
+//! older one of another size is a mistake even if both give the same page. Several words may describe
+//! a page (ARM's contiguous entries and large pages): a processor has an entry for all of it, or for
+//! the part that was used. So an entry is kept by parts, and stands for the whole page until a part of
+//! it is flushed.
+//!
 //! The caller decides when to compare ([`Audit::judge`]): a kernel may be late as long as it has
 //! not finished what it does.
 
@@ -166,6 +172,20 @@ impl Key {
     fn is_table(&self) -> bool {
         self.what >= TABLE
     }
+
+    /// The page of that size around it.
+    fn around(&self, shift: u32) -> Self {
+        Self {
+            what: shift as u8,
+            vaddr: floor(self.vaddr, shift),
+            ..*self
+        }
+    }
+
+    /// Both answer for some address.
+    fn meets(&self, other: &Self) -> bool {
+        self.vaddr <= other.last() && other.vaddr <= self.last()
+    }
 }
 
 /// Tables that gave an entry.
@@ -174,14 +194,19 @@ struct Source {
     /// The root, and the tag that it had.
     root: u64,
     tag: u16,
-    /// The words.
+    /// The words on the way, and the others that describe the page.
     walk: Walk,
     steps: usize,
+    run: Vec<Step>,
 }
 
 impl Source {
     fn steps(&self) -> &[Step] {
         &self.walk.steps()[..self.steps]
+    }
+
+    fn words(&self) -> impl Iterator<Item = &Step> {
+        self.steps().iter().chain(&self.run)
     }
 }
 
@@ -194,8 +219,13 @@ struct Held<C> {
     attr: u16,
     /// The tables that it was read from; of a global entry also those of others that used it.
     sources: Vec<Source>,
+    /// The size of the page that it is a part of; its own if it is all of it. None: since a flush of
+    /// another part it stands for itself. Of no use for tables.
+    whole: Option<u32>,
     /// The changes of such a word, as [`mark`] keeps them.
     changed: Vec<C>,
+    /// Those before, after which it was found to be right.
+    before: Vec<C>,
     /// To be compared though no change was seen: somebody has met it whose tables did not give it.
     met: bool,
 }
@@ -206,11 +236,26 @@ impl<C> Held<C> {
         sources.any(|source| (source.root, source.tag) == (context.root, context.asid))
     }
 
-    /// The word at this address that it was read from; a large page that several words describe is
-    /// kept as the part that one of them does.
+    /// The word at this address that it was read from.
     fn step(&self, paddr: u64) -> Option<&Step> {
-        let mut steps = self.sources.iter().flat_map(Source::steps);
-        steps.find(|step| step.paddr == paddr)
+        let mut words = self.sources.iter().flat_map(Source::words);
+        words.find(|step| step.paddr == paddr)
+    }
+
+    /// What it stands for: itself, or the page that it is a part of.
+    fn reach(&self, key: &Key) -> Key {
+        match self.whole {
+            Some(shift) if shift > key.shift() => key.around(shift),
+            _ => *key,
+        }
+    }
+
+    /// It stands for itself from now on.
+    fn cut(&mut self) {
+        self.whole = None;
+        for source in &mut self.sources {
+            source.run.clear();
+        }
     }
 }
 
@@ -241,8 +286,9 @@ struct Met {
 struct Core<C> {
     context: Context,
     entries: BTreeMap<Key, Held<C>>,
-    /// Tags and [`Key::what`] of entries that there are or were.
-    kinds: BTreeSet<(u32, u8)>,
+    /// Tags and [`Key::what`] of entries that there are or were, and the size of the largest page that
+    /// one is a part of.
+    kinds: BTreeMap<(u32, u8), u32>,
     /// Entries of which a word has changed; some of them may be gone.
     suspects: BTreeSet<Key>,
     /// Entries of a tag and global ones for the same address.
@@ -267,6 +313,8 @@ pub enum Wrong {
     Foreign,
     /// There is a global entry beside it.
     Twin,
+    /// There is one of another size beside it.
+    Size,
 }
 
 /// An entry that a flush should have dropped. `C` describes a change of the tables.
@@ -290,12 +338,25 @@ pub struct Missing<C> {
     pub root: u64,
     /// The root that the core has now.
     pub now_root: u64,
-    /// What the tables give now where they differ.
+    /// What the tables give now where they differ; of [`Wrong::Twin`] and [`Wrong::Size`] the entry
+    /// beside it.
     pub now: Option<Translation>,
+    /// The first virtual address of the entry beside it.
+    pub beside: Option<u64>,
     /// How they differ.
     pub wrong: Wrong,
     /// The changes since it was read: the first and the last ones. Empty if no store was seen.
     pub changed: Vec<C>,
+}
+
+/// What an access has shown at once.
+#[derive(Clone, Debug)]
+pub enum Noted<C> {
+    /// A processor would have faulted, since its entry has fewer rights than the tables: the last change
+    /// of these that was seen.
+    Spurious(Option<C>),
+    /// An entry is beside one of another size.
+    Size(Missing<C>),
 }
 
 /// Rights in words; bits as in [`Missing::attr`].
@@ -360,6 +421,7 @@ pub struct Audit<M, C> {
     /// A bit for each page of physical memory: it is in `tables`.
     marked: Vec<u64>,
     counts: Counts,
+    noted: Vec<Noted<C>>,
 }
 
 impl<M: GuestMemory, C: Clone> Audit<M, C> {
@@ -368,7 +430,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         let core = Core {
             context: Context::default(),
             entries: BTreeMap::new(),
-            kinds: BTreeSet::new(),
+            kinds: BTreeMap::new(),
             suspects: BTreeSet::new(),
             twins: BTreeSet::new(),
             switched: None,
@@ -384,6 +446,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             tables: BTreeMap::new(),
             marked: Vec::new(),
             counts: Counts::default(),
+            noted: Vec::new(),
         }
     }
 
@@ -405,15 +468,23 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         } else if old.dacr != context.dacr && this.switched.is_none() {
             // Global entries may be open now that were closed.
             let opened = context.dacr & !old.dacr;
-            if opened != 0 && this.kinds.last().is_some_and(|&(tag, _)| tag == GLOBAL) {
+            let last = this.kinds.last_key_value();
+            if opened != 0 && last.is_some_and(|(&(tag, _), _)| tag == GLOBAL) {
                 this.switched = Some(change());
             }
         }
     }
 
-    /// An access that succeeded in the guest, and the physical address that it used, if known.
+    /// An access that succeeded in the guest, and the physical address that it used, if known. True if
+    /// there is something for [`Audit::noted`].
     #[inline(always)]
-    pub fn access(&mut self, core: usize, kind: AccessKind, vaddr: u64, paddr: Option<u64>) {
+    pub fn access(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        vaddr: u64,
+        paddr: Option<u64>,
+    ) -> bool {
         let this = &self.cores[core];
         let page = vaddr >> 12;
         let recent = this.recent[page as usize % RECENT];
@@ -423,9 +494,15 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             && (recent.domain == 0 || this.context.dacr & recent.domain != 0)
             && paddr.is_none_or(|paddr| paddr >> 12 == recent.frame)
         {
-            return;
+            return false;
         }
         self.look(core, kind, vaddr, paddr);
+        !self.noted.is_empty()
+    }
+
+    /// What accesses have shown since the last call.
+    pub fn noted(&mut self) -> Vec<Noted<C>> {
+        std::mem::take(&mut self.noted)
     }
 
     /// The bits of an entry's domain in the register of domains; 0 if there are none.
@@ -486,19 +563,16 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         if let Some((key, had)) = met.refused {
             // The right to write that comes with the first write is no fault.
             let first_write = kind == AccessKind::Write && had & attr::USER != 0;
-            let clean = self.cores[core].entries[&key].sources[0]
-                .steps()
-                .last()
-                .is_some_and(|leaf| !self.format.caches_writes(leaf.value));
+            let held = &self.cores[core].entries[&key];
+            let leaf = held.sources[0].steps().last();
+            let clean = leaf.is_some_and(|leaf| !self.format.caches_writes(leaf.value));
             if !(first_write && clean) {
                 self.counts.spurious += 1;
-            }
-            // A global entry stays beside one that is not: a fault does not drop it.
-            if !key.is_global() || page.attr & attr::GLOBAL != 0 {
-                self.cores[core].entries.remove(&key);
+                let change = held.changed.last().or(held.before.last());
+                self.noted.push(Noted::Spurious(change.cloned()));
             }
         }
-        self.fill(core, vaddr, &walk, page);
+        self.fill(core, vaddr, &walk, page, met.refused.map(|(key, _)| key));
     }
 
     /// The entries of a core for an address.
@@ -551,11 +625,16 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         let Some(held) = self.cores[core].entries.get_mut(key) else {
             return;
         };
+        let run = match (held.whole, walk.result) {
+            (Some(_), Ok(page)) => run(&self.format, &self.memory, &walk, &page),
+            _ => Vec::new(),
+        };
         held.sources.push(Source {
             root: context.root,
             tag: context.asid,
             steps: walk.steps().len(),
             walk,
+            run,
         });
         self.know(vaddr, &walk);
         // Their tables may give another page at another place of a large one, or fewer rights.
@@ -564,34 +643,63 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         }
     }
 
-    /// Takes a page into the TLB, and the entries on the way to it.
-    fn fill(&mut self, core: usize, vaddr: u64, walk: &Walk, page: Translation) {
+    /// Takes a page into the TLB, and the entries on the way to it. `refused` is an entry that did not
+    /// allow this use.
+    fn fill(
+        &mut self,
+        core: usize,
+        vaddr: u64,
+        walk: &Walk,
+        page: Translation,
+        refused: Option<Key>,
+    ) {
         let domain = self.domain(page.attr);
-        let this = &mut self.cores[core];
-        let (tag, root) = (u32::from(this.context.asid), this.context.root);
+        let context = self.cores[core].context;
+        let (tag, root) = (u32::from(context.asid), context.root);
         let steps = walk.steps();
         let Some(leaf) = steps.last() else {
             return;
         };
-        // Of a page that several words describe, the part that this one does.
-        let shift = page.shift.min(self.format.level_shift(leaf.level));
-        let part = vaddr & ((1 << page.shift) - 1) & !((1 << shift) - 1);
+        let Translation { frame, shift, .. } = self.part(vaddr, leaf, page);
         let source = Source {
             root,
-            tag: this.context.asid,
+            tag: context.asid,
             walk: *walk,
             steps: steps.len(),
+            run: Vec::new(),
         };
         let mut held = Held {
-            frame: page.frame | part,
+            frame,
             attr: page.attr & (GRANTS | attr::NO_EXECUTE | DOMAIN),
-            sources: vec![source.clone()],
+            sources: vec![Source {
+                run: run(&self.format, &self.memory, walk, &page),
+                ..source.clone()
+            }],
+            whole: Some(page.shift),
             changed: Vec::new(),
+            before: Vec::new(),
             met: false,
         };
         if !self.format.caches_writes(leaf.value) {
             held.attr &= !(attr::WRITE | attr::USER_WRITE);
         }
+        let global = page.attr & attr::GLOBAL != 0;
+        let key = Key {
+            tag: if global { GLOBAL } else { tag },
+            what: shift as u8,
+            vaddr: floor(vaddr, shift),
+        };
+        // The kernel writes the words of a page one after the other: until they agree, no entry is for
+        // all of them.
+        if page.shift > shift && self.compare_page(&context, &key, &held).is_some() {
+            held.cut();
+        }
+        self.find_sizes(core, &key, &held);
+        // A global entry stays beside one that is not: a fault does not drop it.
+        if let Some(refused) = refused.filter(|refused| !refused.is_global() || global) {
+            self.cores[core].entries.remove(&refused);
+        }
+        let this = &mut self.cores[core];
         for count in 1..steps.len() {
             let shift = self.format.level_shift(steps[count - 1].level);
             let key = Key {
@@ -600,7 +708,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 vaddr: floor(vaddr, shift),
             };
             if let Some((frame, attr)) = self.format.table(&steps[..count]) {
-                this.kinds.insert((tag, key.what));
+                this.kinds.insert((tag, key.what), shift);
                 this.entries.entry(key).or_insert_with(|| Held {
                     frame,
                     attr,
@@ -608,17 +716,13 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                         steps: count,
                         ..source.clone()
                     }],
+                    whole: None,
                     changed: Vec::new(),
+                    before: Vec::new(),
                     met: false,
                 });
             }
         }
-        let global = page.attr & attr::GLOBAL != 0;
-        let key = Key {
-            tag: if global { GLOBAL } else { tag },
-            what: shift as u8,
-            vaddr: floor(vaddr, shift),
-        };
         this.recent[(vaddr >> 12) as usize % RECENT] = Recent {
             page: vaddr >> 12,
             frame: (held.frame | vaddr & ((1 << shift) - 1)) >> 12,
@@ -626,12 +730,67 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             domain,
             era: this.era,
         };
-        this.kinds.insert((key.tag, key.what));
+        let widest = this.kinds.entry((key.tag, key.what)).or_default();
+        *widest = page.shift.max(*widest);
         this.entries.insert(key, held);
         this.find_twins(key);
         self.counts.filled += 1;
         self.counts.global += u64::from(global);
         self.know(vaddr, walk);
+    }
+
+    /// Of a page that several words describe, the part that this one does.
+    fn part(&self, vaddr: u64, leaf: &Step, page: Translation) -> Translation {
+        let shift = page.shift.min(self.format.level_shift(leaf.level));
+        Translation {
+            frame: page.frame | floor(vaddr & ((1 << page.shift) - 1), shift),
+            shift,
+            ..page
+        }
+    }
+
+    /// Notes older entries that answer for an address of `new` with another size, if there must be
+    /// none, and drops them: they are noted once.
+    fn find_sizes(&mut self, core: usize, key: &Key, new: &Held<C>) {
+        if !self.format.has_one_size() {
+            return;
+        }
+        let reach = new.reach(key);
+        let this = &self.cores[core];
+        let mut found: Vec<Key> = Vec::new();
+        let pages = (key.tag, 0)..(key.tag, TABLE);
+        for (&(tag, what), &widest) in this.kinds.range(pages) {
+            let at = |vaddr| Key { tag, what, vaddr };
+            let near = this
+                .entries
+                .range(at(floor(reach.vaddr, widest))..=at(reach.last()));
+            let differs = near.filter(|(old, held)| {
+                // A processor that has an entry for each part of one page has them for the other, too.
+                let (ours, theirs) = match (new.whole, held.whole) {
+                    (Some(_), Some(_)) => (reach, held.reach(old)),
+                    _ => (*key, **old),
+                };
+                ours.what != theirs.what && ours.meets(&theirs)
+            });
+            found.extend(differs.map(|(old, _)| *old));
+        }
+        if let Some(first) = found.first() {
+            let held = &this.entries[first];
+            let beside = Translation {
+                frame: new.frame - (key.vaddr - reach.vaddr),
+                shift: reach.shift(),
+                attr: new.attr,
+            };
+            let missing = self.missing(core, first, held, (Wrong::Size, Some(beside)));
+            self.noted.push(Noted::Size(Missing {
+                beside: Some(reach.vaddr),
+                changed: [&held.before[..], &held.changed].concat(),
+                ..missing
+            }));
+        }
+        for old in found {
+            self.forget(core, &old);
+        }
     }
 
     /// The pages of tables that a walk has read translate addresses.
@@ -680,9 +839,9 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 let first = reach.from.wrapping_add(((at & 0xfff) / bytes) << shift);
                 let last = first.wrapping_add((1 << shift) - 1);
                 for core in &mut self.cores {
-                    for &(tag, what) in &core.kinds {
+                    for (&(tag, what), &widest) in &core.kinds {
                         let key = |vaddr| Key { tag, what, vaddr };
-                        let range = key(floor(first, key(0).shift()))..=key(last);
+                        let range = key(floor(first, widest))..=key(last);
                         for (key, held) in core.entries.range_mut(range) {
                             let Some(step) = held.step(at) else {
                                 continue;
@@ -710,7 +869,13 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
     pub fn invalidate(&mut self, core: usize, what: Drop) {
         let this = &mut self.cores[core];
         this.era += 1;
-        this.entries.retain(|key, _| !what.takes(key));
+        this.entries.retain(|key, held| {
+            let taken = what.takes(key);
+            if !taken && held.reach(key) != *key && what.takes(&held.reach(key)) {
+                held.cut();
+            }
+            !taken
+        });
         if this.entries.is_empty() {
             this.kinds.clear();
         }
@@ -773,13 +938,15 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             match self.compare(core, &key, &group) {
                 Some(found) if found.changed.iter().all(&done) => {
                     missing.push(found);
-                    self.forget(core, &key);
+                    self.forget_page(core, &key);
                 }
                 Some(_) => {}
                 None => {
                     self.cores[core].suspects.remove(&key);
                     if let Some(held) = self.cores[core].entries.get_mut(&key) {
-                        held.changed.clear();
+                        if !held.changed.is_empty() {
+                            held.before = std::mem::take(&mut held.changed);
+                        }
                         held.met = false;
                     }
                 }
@@ -833,7 +1000,10 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 shift: global.shift(),
                 attr: global_held.attr | attr::GLOBAL,
             });
-            missing.push(self.missing(core, &own, held, (Wrong::Twin, now)));
+            missing.push(Missing {
+                beside: Some(global.vaddr),
+                ..self.missing(core, &own, held, (Wrong::Twin, now))
+            });
             self.forget(core, &own);
         }
         missing
@@ -856,10 +1026,25 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         for (key, _) in keys {
             if let Some(found) = self.compare(core, &key, &group) {
                 missing.push(found);
-                self.forget(core, &key);
+                self.forget_page(core, &key);
             }
         }
         missing
+    }
+
+    /// Forgets an entry that was wrong. The other parts of its page stand for themselves from now on, so
+    /// that the page is reported once.
+    fn forget_page(&mut self, core: usize, key: &Key) {
+        let this = &mut self.cores[core];
+        let reach = this.entries.get(key).map(|held| held.reach(key));
+        if let Some(reach) = reach.filter(|reach| reach != key) {
+            let at = |vaddr| Key { vaddr, ..*key };
+            let parts = at(reach.vaddr)..=at(reach.last());
+            for (_, held) in this.entries.range_mut(parts) {
+                held.cut();
+            }
+        }
+        self.forget(core, key);
     }
 
     fn forget(&mut self, core: usize, key: &Key) {
@@ -878,17 +1063,19 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         held: &Held<C>,
         (wrong, now): (Wrong, Option<Translation>),
     ) -> Missing<C> {
+        let reach = held.reach(key);
         Missing {
             core,
-            vaddr: key.vaddr,
-            shift: key.shift(),
-            frame: held.frame,
+            vaddr: reach.vaddr,
+            shift: reach.shift(),
+            frame: held.frame - (key.vaddr - reach.vaddr),
             attr: held.attr,
             table: key.is_table(),
             global: key.is_global(),
             root: held.sources[0].root,
             now_root: self.cores[core].context.root,
             now,
+            beside: None,
             wrong,
             changed: held.changed.clone(),
         }
@@ -952,7 +1139,8 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         wanted == 0 || *group.get_or_init(of)
     }
 
-    /// What the tables give for an address, or would give if it had been used lately.
+    /// What the tables give for an address, or would give if it had been used lately; of a page that
+    /// several words describe the part that its own word does.
     fn now(&self, context: &Context, vaddr: u64) -> Result<Translation, Fault> {
         let walk = self.format.walk(&self.memory, context, vaddr);
         let last = match walk.result {
@@ -960,7 +1148,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
             Err(_) => walk.steps().last(),
         };
         let young = last.and_then(|step| Some((step, (self.habits.young)(&self.memory, step)?)));
-        match young {
+        let result = match young {
             None => walk.result,
             Some((step, value)) => {
                 let memory = Replaced {
@@ -970,7 +1158,11 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
                 };
                 self.format.walk(&memory, context, vaddr).result
             }
-        }
+        };
+        result.map(|page| match walk.steps().last() {
+            Some(leaf) => self.part(vaddr, leaf, page),
+            None => page,
+        })
     }
 
     fn compare_page(
@@ -979,16 +1171,18 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
         key: &Key,
         held: &Held<C>,
     ) -> Option<(Wrong, Option<Translation>)> {
-        let end = 1u64 << key.shift();
+        let reach = held.reach(key);
+        let frame = held.frame - (key.vaddr - reach.vaddr);
+        let end = 1u64 << reach.shift();
         let mut within = 0;
         // The tables may have smaller pages there by now.
         while within < end {
-            let vaddr = key.vaddr + within;
+            let vaddr = reach.vaddr + within;
             let Ok(page) = self.now(context, vaddr) else {
                 return Some((Wrong::Gone, None));
             };
             let offset = vaddr & ((1 << page.shift) - 1);
-            if page.frame + offset != held.frame + within {
+            if page.frame + offset != frame + within {
                 return Some((Wrong::Other, Some(page)));
             }
             if more(held.attr, page.attr) {
@@ -1020,7 +1214,7 @@ impl<M: GuestMemory, C: Clone> Audit<M, C> {
 impl<C> Core<C> {
     /// Notes entries of a page beside it that may answer for the same address.
     fn find_twins(&mut self, key: Key) {
-        for &(tag, what) in &self.kinds {
+        for &(tag, what) in self.kinds.keys() {
             if what >= TABLE || (tag == GLOBAL) == key.is_global() {
                 continue;
             }
@@ -1057,6 +1251,28 @@ impl<M: GuestMemory> GuestMemory for Replaced<'_, M> {
             false => self.memory.read_u64(paddr),
         }
     }
+}
+
+/// The words beside the leaf of a walk that describe the same page.
+fn run<M: GuestMemory>(format: &Format, memory: &M, walk: &Walk, page: &Translation) -> Vec<Step> {
+    let Some(leaf) = walk.steps().last() else {
+        return Vec::new();
+    };
+    let more = page.shift.saturating_sub(format.level_shift(leaf.level));
+    let bytes = format.entry_bytes << more;
+    let first = leaf.paddr & !(bytes - 1);
+    let words = (first..first + bytes).step_by(format.entry_bytes as usize);
+    words
+        .filter(|&paddr| paddr != leaf.paddr)
+        .filter_map(|paddr| {
+            let value = format.read(memory, paddr)?;
+            Some(Step {
+                paddr,
+                value,
+                ..*leaf
+            })
+        })
+        .collect()
 }
 
 /// The first address of the piece of that power of two.
@@ -1690,38 +1906,272 @@ mod tests {
         assert_eq!(found[0].changed, [7]);
     }
 
-    #[test]
-    fn a_page_of_several_words_is_kept_in_parts() {
-        let format = Format::builtin("armv8-4k").unwrap();
-        let mut audit: Audit<_, u32> =
-            Audit::new(format, Habits::default(), 1, SparseMemory::new());
-        for level in 0..3 {
-            audit
-                .memory
-                .write_u64(0x1_0000 + level * 0x1000, (0x1_1000 + level * 0x1000) | 3);
+    /// A core of ARMv8 with pages of 4 KB. Its tables map 64 KB from address 0 on to [`FIRST`], page by
+    /// page, and nothing else.
+    struct Run {
+        audit: Audit<SparseMemory, u32>,
+    }
+
+    const FIRST: u64 = 0x20_0000;
+    /// The last table, and the entry that points to it.
+    const LAST: u64 = 0x1_3000;
+    const ABOVE: u64 = 0x1_2000;
+    /// A page that the user may write; accessed and not global.
+    const SMALL: u64 = 3 | 1 << 6 | 1 << 10 | 1 << 11;
+    const CONTIGUOUS: u64 = SMALL | 1 << 52;
+    const BLOCK: u64 = SMALL & !2;
+
+    impl Run {
+        fn new(bits: u64) -> Self {
+            let format = Format::builtin("armv8-4k").unwrap();
+            let mut audit = Audit::new(format, Habits::default(), 1, SparseMemory::new());
+            for level in 0..3 {
+                let table = 0x1_0000 + level * 0x1000;
+                audit.memory.write_u64(table, (table + 0x1000) | 3);
+            }
+            let mut run = Self { audit };
+            run.map(0..16, bits, 0);
+            run.enter(1);
+            run.audit.judge(0, |_| true);
+            run
         }
-        // User, accessed, not global, contiguous: 64 KB from 0x8_0000 on.
-        let bits = 3 | 1 << 6 | 1 << 10 | 1 << 11 | 1 << 52;
-        for page in 0..16 {
-            audit
-                .memory
-                .write_u64(0x1_3000 + page * 8, (0x8_0000 + page * 0x1000) | bits);
+
+        fn enter(&mut self, tag: u16) {
+            let context = Context {
+                paging: true,
+                root: 0x1_0000,
+                asid: tag,
+                ..Context::default()
+            };
+            self.audit.context(0, context, || 99);
         }
-        let context = Context {
-            paging: true,
-            root: 0x1_0000,
-            ..Context::default()
+
+        fn store(&mut self, at: u64, value: u64, by: u32) {
+            self.audit.memory.write_u64(at, value);
+            self.audit.stored(at, 8, || by);
+        }
+
+        /// Stores of the task `by` to the words of these pages.
+        fn map(&mut self, pages: std::ops::Range<u64>, bits: u64, by: u32) {
+            for page in pages {
+                let frame = if bits == 0 { 0 } else { FIRST + page * 0x1000 };
+                self.store(LAST + page * 8, frame | bits, by);
+            }
+        }
+
+        /// Uses a page; what that has shown.
+        fn touch(&mut self, page: u64) -> Vec<Missing<u32>> {
+            let (vaddr, paddr) = (page * 0x1000, FIRST + page * 0x1000);
+            self.audit.access(0, AccessKind::Read, vaddr, Some(paddr));
+            assert_eq!(self.audit.counts().unexplained, 0);
+            let all = self.audit.noted().into_iter();
+            all.map(|noted| match noted {
+                Noted::Size(missing) => missing,
+                Noted::Spurious(_) => panic!("{noted:?}"),
+            })
+            .collect()
+        }
+
+        /// TLBI VALE1 of these pages.
+        fn flush(&mut self, pages: std::ops::Range<u64>) {
+            let last = Drop {
+                range: Some((pages.start << 12, (pages.end << 12) - 1)),
+                tables: Tables::Kept,
+                ..Drop::page(1, 0)
+            };
+            self.audit.invalidate(0, last);
+        }
+
+        fn judge(&mut self) -> Vec<(u64, u32, Wrong)> {
+            let all = self.audit.judge(0, |_| true).into_iter();
+            all.map(|m| (m.vaddr, m.shift, m.wrong)).collect()
+        }
+    }
+
+    /// The two entries of a finding: address and size of the older one, then of the newer.
+    fn both(found: &[Missing<u32>]) -> [(u64, u32); 2] {
+        let [one] = found else {
+            panic!("{found:?}");
         };
-        audit.context(0, context, || 0);
-        audit.access(0, AccessKind::Read, 0x5000, Some(0x8_5000));
-        assert_eq!(audit.counts().unexplained, 0);
-        // Another part changes, then this one.
-        audit.memory.write_u64(0x1_3000 + 6 * 8, 0);
-        audit.stored(0x1_3000 + 6 * 8, 8, || 1);
-        assert!(audit.judge(0, |_| true).is_empty());
-        audit.memory.write_u64(0x1_3000 + 5 * 8, 0);
-        audit.stored(0x1_3000 + 5 * 8, 8, || 1);
-        let found = audit.judge(0, |_| true);
-        assert_eq!((found[0].vaddr, found[0].frame), (0x5000, 0x8_5000));
+        assert_eq!(one.wrong, Wrong::Size);
+        let beside = one.now.unwrap();
+        [(one.vaddr, one.shift), (one.beside.unwrap(), beside.shift)]
+    }
+
+    #[test]
+    fn a_page_of_several_words_is_wrong_if_one_of_them_is() {
+        // GIVEN two parts of 64 KB were used WHEN another part goes THEN all of it is wrong, once.
+        let mut run = Run::new(CONTIGUOUS);
+        assert!(run.touch(5).is_empty() && run.touch(7).is_empty());
+        run.map(6..7, 0, 1);
+        assert_eq!(run.judge(), [(0, 16, Wrong::Gone)]);
+        assert_eq!(run.judge(), []);
+        // What has stood for its own part since then still does.
+        run.map(7..8, 0, 1);
+        assert_eq!(run.judge(), [(0x7000, 12, Wrong::Gone)]);
+    }
+
+    #[test]
+    fn a_flush_of_one_part_leaves_the_others_to_a_processor_that_keeps_parts() {
+        let mut run = Run::new(CONTIGUOUS);
+        run.touch(5);
+        run.flush(6..7);
+        run.map(6..7, 0, 1);
+        assert_eq!(run.judge(), []);
+        run.map(5..6, 0, 1);
+        assert_eq!(run.judge(), [(0x5000, 12, Wrong::Gone)]);
+        // A flush of all parts leaves nothing.
+        let mut run = Run::new(CONTIGUOUS);
+        run.touch(5);
+        run.map(0..16, 0, 1);
+        run.flush(0..16);
+        assert_eq!(run.judge(), []);
+    }
+
+    #[test]
+    fn an_entry_of_another_size_needs_a_flush_before_it() {
+        // GIVEN 64 KB that were used WHEN they become small pages of the same memory
+        for flushed in [false, true] {
+            let mut run = Run::new(CONTIGUOUS);
+            run.touch(5);
+            run.map(0..16, 0, 7);
+            if flushed {
+                run.flush(0..16);
+            }
+            run.map(0..16, SMALL, 7);
+            // THEN no entry is wrong, but a second one beside the first is, once.
+            assert_eq!(run.judge(), []);
+            let found = run.touch(6);
+            assert_eq!(found.is_empty(), flushed);
+            if !flushed {
+                assert_eq!(both(&found), [(0, 16), (0x6000, 12)]);
+                assert_eq!(found[0].changed.last(), Some(&7));
+                assert_eq!((found[0].frame, found[0].root), (FIRST, 0x1_0000));
+            }
+            assert!(run.touch(7).is_empty() && run.touch(5).is_empty());
+        }
+        // The other way round.
+        for flushed in [false, true] {
+            let mut run = Run::new(SMALL);
+            run.touch(3);
+            run.touch(4);
+            run.map(0..16, CONTIGUOUS, 8);
+            if flushed {
+                run.flush(0..16);
+            }
+            let found = run.touch(9);
+            assert_eq!(found.is_empty(), flushed);
+            if !flushed {
+                assert_eq!(both(&found), [(0x3000, 12), (0, 16)]);
+            }
+            assert!(run.touch(4).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_block_beside_a_small_page_is_found_and_one_of_another_tag_is_none() {
+        for (tag, flushed) in [(1, false), (1, true), (2, false)] {
+            let mut run = Run::new(SMALL);
+            run.touch(3);
+            run.store(ABOVE, FIRST | BLOCK, 7);
+            if flushed {
+                run.flush(0..512);
+            }
+            run.enter(tag);
+            let found = run.touch(40);
+            assert_eq!(found.is_empty(), flushed || tag == 2);
+            if !found.is_empty() {
+                assert_eq!(both(&found), [(0x3000, 12), (0, 21)]);
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_do_not_agree_yet_are_no_page() {
+        // GIVEN half of the words of 64 KB are written WHEN a page is used
+        let mut run = Run::new(0);
+        run.map(0..8, CONTIGUOUS, 7);
+        run.touch(3);
+        // THEN its entry is for itself, and others may be for all when the rest is written.
+        assert!(run.audit.sweep(0).is_empty());
+        run.map(8..16, CONTIGUOUS, 7);
+        assert!(run.touch(9).is_empty());
+        assert!(run.audit.sweep(0).is_empty());
+        assert_eq!(run.judge(), []);
+        // An entry that a flush of another part has cut is beside one for all neither.
+        run.flush(9..10);
+        assert!(run.touch(9).is_empty());
+    }
+
+    #[test]
+    fn a_dirty_bit_that_hardware_sets_in_one_word_is_no_other_size() {
+        const READ_ONLY: u64 = 1 << 7;
+        let mut run = Run::new(CONTIGUOUS | READ_ONLY);
+        run.touch(4);
+        run.touch(5);
+        let dirty = (FIRST + 0x5000) | CONTIGUOUS;
+        run.audit.memory.write_u64(LAST + 5 * 8, dirty);
+        let at = FIRST + 0x5000;
+        assert!(run.audit.access(0, AccessKind::Write, 0x5000, Some(at)));
+        assert!(matches!(run.audit.noted()[..], [Noted::Spurious(None)]));
+        assert!(run.touch(9).is_empty());
+        assert!(run.audit.sweep(0).is_empty());
+    }
+
+    #[test]
+    fn a_section_beside_a_small_page_is_found() {
+        for flush in [None, Some(Drop::tag(1))] {
+            let mut group = Group::new(&[(A, OTHER)]);
+            group.run(0, A, 1, SHUT);
+            group.map(A, PAGE as u32 | TEXT | NG, 7);
+            group.fetch();
+            // User read and write, not global, domain 1.
+            let section = 0x70_0000 | 1 << 17 | 3 << 10 | (OTHER as u32) << 5 | 2;
+            group.audit.memory.write_u32(A, section);
+            group.audit.stored(A, 4, || 8);
+            if let Some(flush) = flush {
+                group.audit.invalidate(0, flush);
+            }
+            let other = CODE + 0x1000;
+            let access = |audit: &mut Audit<_, u32>| {
+                audit.access(0, AccessKind::Read, other, Some(0x70_0000 | other))
+            };
+            assert_eq!(access(&mut group.audit), flush.is_none());
+            if let [Noted::Size(found)] = &group.audit.noted()[..] {
+                assert_eq!(both(std::slice::from_ref(found)), [(CODE, 12), (0, 20)]);
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_may_be_beside_each_other_where_the_architecture_allows_it() {
+        let mut guest = Guest::new();
+        guest.touch(0, AccessKind::Read);
+        let pmd = word(0x10_000, 2);
+        guest.store(pmd, 0x20_0000 | RW | HUGE, 7);
+        let beside = VADDR + 0x1000;
+        assert!(!guest.audit.access(0, AccessKind::Read, beside, None));
+    }
+
+    #[test]
+    fn a_spurious_fault_has_the_change_that_gave_the_right() {
+        let mut guest = Guest::new();
+        guest.audit.memory.write_u64(LEAF(), 0x90_000 | RO);
+        guest.touch(0, AccessKind::Read);
+        guest.store(LEAF(), 0x90_000 | RO | 0x200, 6);
+        guest.store(LEAF(), 0x90_000 | RW, 7);
+        assert_eq!(guest.judge(), []);
+        guest.touch(0, AccessKind::Write);
+        assert!(matches!(
+            guest.audit.noted()[..],
+            [Noted::Spurious(Some(7))]
+        ));
+        // A right that a device or the processor itself gave.
+        let mut guest = Guest::new();
+        guest.audit.memory.write_u64(LEAF(), 0x90_000 | RO);
+        guest.touch(0, AccessKind::Read);
+        guest.audit.memory.write_u64(LEAF(), 0x90_000 | RW);
+        guest.touch(0, AccessKind::Write);
+        assert!(matches!(guest.audit.noted()[..], [Noted::Spurious(None)]));
     }
 }

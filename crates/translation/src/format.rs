@@ -309,6 +309,10 @@ pub struct Format {
     /// Empty: always.
     #[serde(default)]
     dirty: Vec<Test>,
+    /// A TLB must not hold entries of different sizes for one address (ARM: software breaks an entry
+    /// before it makes one of another size).
+    #[serde(default)]
+    one_size: bool,
     level: Vec<Level>,
     /// The page sizes there are, as powers of two, ascending.
     #[serde(skip)]
@@ -479,6 +483,11 @@ impl Format {
     /// The page sizes there are, as powers of two, ascending.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
+    }
+
+    /// Whether a TLB must not hold entries of different sizes for one address.
+    pub fn has_one_size(&self) -> bool {
+        self.one_size
     }
 
     /// How many levels the format has at most.

@@ -328,6 +328,11 @@ const CODE: u64 = 0xffff_ffff_8100_2010;
 
 /// A session that audits, in user code that has just been fetched.
 fn audited(words: &[u64]) -> (Session, Rc<Registers>) {
+    audited_by("x86-64", words)
+}
+
+/// The same with tables of this format.
+fn audited_by(format: &str, words: &[u64]) -> (Session, Rc<Registers>) {
     let (mut session, registers) = session();
     session.checker = None;
     let ram = Ram::over(words, MADE_UP.layout);
@@ -335,7 +340,7 @@ fn audited(words: &[u64]) -> (Session, Rc<Registers>) {
         &AUDITED,
         AUDITED.flushes.as_ref().unwrap(),
         ram,
-        Format::builtin("x86-64").unwrap(),
+        Format::builtin(format).unwrap(),
         Some(crate::symbols::tests::alphabet(5)),
         2,
     ));
@@ -394,6 +399,45 @@ fn a_page_that_is_taken_without_a_flush_is_found_when_its_task_returns() {
         "changed in b+0x10 on core 0, 20 instructions ago",
     ] {
         assert!(finding.first.contains(words), "{}", finding.first);
+    }
+}
+
+#[test]
+fn an_entry_beside_one_of_another_size_is_reported_at_once() {
+    // Of the user, accessed, not global.
+    const BITS: u64 = 1 | 1 << 6 | 1 << 10 | 1 << 11;
+    for flushed in [false, true] {
+        let mut words = tables();
+        words[LEAF] = 0x8000 | BITS | 2;
+        let (mut session, _registers) = audited_by("armv8-4k", &words);
+        // GIVEN the kernel puts a block in the place of a table WHEN it uses another page of it
+        run_kernel(&mut session);
+        let above = 3 * 512;
+        words[above] = BITS;
+        session.access(0, MADE_UP.kernel, above as u64 * 8, 8, true);
+        if flushed {
+            execute(&mut session, CODE, &[1, 0]);
+        }
+        session.access(0, 0x6000, 0x6000, 8, false);
+        // THEN both entries and the place are named.
+        let found = session.auditor.as_ref().unwrap().verdict();
+        assert_eq!((found.filled, found.missing), (2, u64::from(!flushed)));
+        if flushed {
+            continue;
+        }
+        let finding = &found.findings[0];
+        assert_eq!(
+            (finding.function.as_str(), finding.kind.as_str()),
+            ("b", "entry beside one of another size")
+        );
+        for words in [
+            "core 0 in the kernel (tester) holds for 0x5000, 4 KB, the page 0x8000",
+            "and beside it for 0x0, 2048 KB, the page 0x0 (read, write, execute)",
+            "changed in b+0x10 on core 0, ",
+            "that core has flushed nothing",
+        ] {
+            assert!(finding.first.contains(words), "{}", finding.first);
+        }
     }
 }
 
