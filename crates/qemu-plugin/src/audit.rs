@@ -30,6 +30,10 @@ const STACK: usize = 64;
 const CALLERS: usize = 5;
 /// Tasks whose returns are remembered.
 const TASKS: usize = 4096;
+/// Places with spurious faults that are printed.
+const PLACES: usize = 5;
+/// The place of a change that no store has made.
+const UNSEEN: &str = "no store that was seen";
 
 /// A change of a page table.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +78,8 @@ pub struct Verdict {
     pub unseen: u64,
     /// Faults that a processor would have taken since its entry had fewer rights.
     pub spurious: u64,
+    /// The places with most of these.
+    pub spurious_places: Vec<Place>,
     /// Accesses for which a processor would have used an old page, allowed or not.
     pub diverged: u64,
     /// Accesses by an old translation of the emulator's own.
@@ -99,6 +105,17 @@ pub struct Finding {
     pub first: String,
 }
 
+/// Spurious faults of one place in the kernel and one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The kernel's function that gave the right which the processor's entry lacks, and its caller.
+    pub function: String,
+    /// The process that would have faulted, by its name.
+    pub task: String,
+    /// How many faults.
+    pub count: u64,
+}
+
 /// Audits the flushes of a guest.
 pub struct Auditor {
     arch: &'static Arch,
@@ -113,6 +130,8 @@ pub struct Auditor {
     missing: u64,
     unseen: u64,
     findings: BTreeMap<(String, &'static str), Finding>,
+    /// Spurious faults by the kernel's function and the process.
+    spurious: BTreeMap<(String, String), u64>,
 }
 
 /// What was last seen of a core.
@@ -166,6 +185,7 @@ impl Auditor {
             missing: 0,
             unseen: 0,
             findings: BTreeMap::new(),
+            spurious: BTreeMap::new(),
         }
     }
 
@@ -204,16 +224,28 @@ impl Auditor {
         self.audit.access(core, kind, vaddr, Some(paddr))
     }
 
-    /// Takes note of what the last access has shown. `name` names the process of a root.
+    /// Takes note of what the last access has shown. `name` names the process of a root, and `root` is
+    /// that of the core that made it.
     #[cold]
-    pub fn noted(&mut self, at: u64, name: impl Fn(u64) -> Option<String>) {
+    pub fn noted(&mut self, root: u64, at: u64, name: impl Fn(u64) -> Option<String>) {
         for noted in self.audit.noted() {
             match noted {
                 Noted::Size(found) => {
                     self.missing += 1;
                     self.report(&found, at, &name);
                 }
-                Noted::Spurious(_) => {}
+                Noted::Spurious(change) => {
+                    let mut function = match &change {
+                        Some(change) => self.function(change.code),
+                        None => UNSEEN.into(),
+                    };
+                    // One function writes all entries on 32-bit ARM.
+                    if let Some(&caller) = change.as_ref().and_then(|it| it.callers.first()) {
+                        function = format!("{function} < {}", self.function(caller));
+                    }
+                    let task = name(root).unwrap_or_else(|| "unknown".into());
+                    *self.spurious.entry((function, task)).or_default() += 1;
+                }
             }
         }
     }
@@ -303,7 +335,7 @@ impl Auditor {
             (_, Wrong::Twin | Wrong::Foreign) => "entries for all".into(),
             (Some(first), _) => self.function(first.code),
             (None, _) if found.global => "entries for all".into(),
-            (None, _) => "no store that was seen".into(),
+            (None, _) => UNSEEN.into(),
         };
         let key = (function.clone(), kind);
         if let Some(known) = self.findings.get_mut(&key) {
@@ -422,6 +454,22 @@ impl Auditor {
         }
     }
 
+    /// The places with most spurious faults, the one with most first.
+    fn spurious_places(&self) -> Vec<Place> {
+        let places = self.spurious.iter();
+        let mut places: Vec<Place> = places
+            .map(|((function, task), &count)| Place {
+                function: function.clone(),
+                task: task.clone(),
+                count,
+            })
+            .collect();
+        // Places of one count stay in the order of their names.
+        places.sort_by_key(|place| std::cmp::Reverse(place.count));
+        places.truncate(PLACES);
+        places
+    }
+
     /// The counts, and what was found.
     pub fn verdict(&self) -> Verdict {
         let counts = self.audit.counts();
@@ -433,6 +481,7 @@ impl Auditor {
             missing: self.missing,
             unseen: self.unseen,
             spurious: counts.spurious,
+            spurious_places: self.spurious_places(),
             diverged: counts.diverged,
             unexplained: counts.unexplained,
             global: counts.global,

@@ -216,7 +216,7 @@ impl Session {
                 (true, _) => auditor.enters(vcpu, block.vaddr),
                 (false, Some(paddr)) => {
                     if auditor.access(vcpu, AccessKind::Fetch, block.vaddr, paddr) {
-                        self.audit_noted();
+                        self.audit_noted(vcpu);
                     }
                 }
                 (false, None) => {}
@@ -278,7 +278,7 @@ impl Session {
                 auditor.stored(vcpu, paddr, size, &now);
             }
             if noted {
-                self.audit_noted();
+                self.audit_noted(vcpu);
             }
         }
         self.engine.at(vcpu, number);
@@ -329,10 +329,11 @@ impl Session {
 
     /// Reports what an access has shown at once.
     #[cold]
-    fn audit_noted(&mut self) {
+    fn audit_noted(&mut self, vcpu: usize) {
         let (processes, at) = (&self.processes, self.output.instructions);
+        let root = self.cores[vcpu].mmu.context.root;
         if let Some(auditor) = &mut self.auditor {
-            auditor.noted(at, |root| processes.name(root));
+            auditor.noted(root, at, |root| processes.name(root));
         }
     }
 

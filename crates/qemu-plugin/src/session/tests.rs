@@ -442,6 +442,31 @@ fn an_entry_beside_one_of_another_size_is_reported_at_once() {
 }
 
 #[test]
+fn a_spurious_fault_is_counted_for_its_place_and_its_task() {
+    // GIVEN a page that may be read WHEN the kernel lets it be written, and it is
+    let mut words = tables();
+    words[LEAF] = 0x8000 | 0x65;
+    let (mut session, _registers) = audited(&words);
+    let write = |session: &mut Session| session.access(0, 0x5008, 0x8008, 8, true);
+    run_kernel(&mut session);
+    words[LEAF] = 0x8000 | 0x67;
+    session.access(0, MADE_UP.kernel, LEAF as u64 * 8, 8, true);
+    run_user(&mut session);
+    write(&mut session);
+    write(&mut session);
+    // THEN a processor would have faulted once, for what that function did.
+    let found = session.auditor.as_ref().unwrap().verdict();
+    assert_eq!((found.spurious, found.missing), (1, 0));
+    let [place] = &found.spurious_places[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (place.function.as_str(), place.task.as_str(), place.count),
+        ("b", "tester", 1)
+    );
+}
+
+#[test]
 fn a_page_that_is_taken_with_a_flush_is_right() {
     for bytes in [&[1, 0][..], &[2, 1]] {
         let mut words = tables();

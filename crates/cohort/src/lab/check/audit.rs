@@ -8,15 +8,18 @@ use super::mutate::bootable::Bootable;
 use super::soak;
 use crate::lab::Lab;
 use crate::lab::arch::{Arch, LAB};
+use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
 use crate::lab::guest::plugin::{Audit, Output, Plugin, Task};
 use crate::lab::guest::programs;
 use crate::lab::guest::run::{Machine, Outcome, Spec};
-use crate::lab::kernel::build::{self, Config};
-use crate::output::say;
+use crate::lab::kernel::build::{self, Config, Kernel};
+use crate::output::{self, say};
+use crate::show;
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Guest seconds for a step.
 const STEP_LIMIT: u64 = 600;
@@ -24,6 +27,8 @@ const STEP_LIMIT: u64 = 600;
 const LOAD_SECONDS: u64 = 1;
 /// Fewer comparisons than this are not an audit.
 const ENOUGH: u64 = 10;
+/// Changes when a field of the results changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
 /// The workload if none is named: forks and memory operations that any kernel has.
 const STOCK: &[(&str, &str)] = &[
     (
@@ -114,9 +119,28 @@ pub struct Options {
     /// End the guest after so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     timeout: u64,
+    /// Print the results as JSON.
+    #[arg(long, conflicts_with = "babelfish")]
+    json: bool,
     /// Run this line in the guest instead of the built-in workload.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+/// The results, as `--json` prints them.
+#[derive(Debug, Serialize)]
+struct Results<'a> {
+    schema_version: u32,
+    arch: Arch,
+    /// The kernel, with its symbols.
+    image: &'a Path,
+    kernel: Option<&'a Kernel>,
+    /// The function that did nothing.
+    without: Option<&'a str>,
+    pass: bool,
+    /// Of the guest.
+    problems: &'a [String],
+    audit: &'a Audit,
 }
 
 impl Options {
@@ -234,15 +258,17 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         limit: options.timeout,
     }
     .run(lab)?;
-    match (&built, &options.without) {
-        (Some(kernel), None) => say!("Linux {}", kernel.describe())?,
-        (_, Some(function)) => say!("{}, where {function} does nothing", image.display())?,
-        (None, None) => say!("{}", image.display())?,
-    }
     // A kernel that lacks a flush may well crash. What the plugin has seen until then counts.
     let problems = problems(&outcome);
-    for problem in &problems {
-        say!("  {problem}")?;
+    if !options.json {
+        match (&built, &options.without) {
+            (Some(kernel), None) => say!("Linux {}", kernel.describe())?,
+            (_, Some(function)) => say!("{}, where {function} does nothing", image.display())?,
+            (None, None) => say!("{}", image.display())?,
+        }
+        for problem in &problems {
+            say!("  {problem}")?;
+        }
     }
     let output = Output::read(&lab.out("run/audit"))?;
     if options.babelfish {
@@ -259,11 +285,24 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     let Some(audit) = output.audit else {
         bail!("the plugin has audited nothing");
     };
-    print(&audit)?;
-    Ok(match options.without {
+    let pass = match options.without {
         Some(_) => audit.missing > 0,
         None => problems.is_empty() && audit.missing + audit.unseen == 0 && audit.audits >= ENOUGH,
-    })
+    };
+    match options.json {
+        true => output::print(results::json(&Results {
+            schema_version: SCHEMA_VERSION,
+            arch,
+            image: &image,
+            kernel: built.as_ref(),
+            without: options.without.as_deref(),
+            pass,
+            problems: &problems,
+            audit: &audit,
+        })?)?,
+        false => print(&audit)?,
+    }
+    Ok(pass)
 }
 
 /// The guest's problems. A selftest that skips all its cases is not one.
@@ -299,6 +338,9 @@ fn print(audit: &Audit) -> Result<()> {
         audit.domain_faults,
         audit.diverged
     )?;
+    if !audit.spurious_places.is_empty() {
+        output::print(places(audit))?;
+    }
     if audit.unseen > 0 {
         say!(
             "  {} entries are wrong though no store to their tables was seen: a device wrote them, or \
@@ -310,6 +352,16 @@ fn print(audit: &Audit) -> Result<()> {
         say!("  that is too little to be an audit")?;
     }
     say!("{}", audit.sentence())
+}
+
+/// The places with most faults that only a processor would take.
+fn places(audit: &Audit) -> String {
+    let heading = ["right given in", "task", "faults"].map(String::from);
+    let rows = audit.spurious_places.iter().map(|place| {
+        let count = place.count.to_string();
+        vec![place.function.clone(), place.task.clone(), count]
+    });
+    show::plain(heading.to_vec(), rows.collect())
 }
 
 #[cfg(test)]
@@ -355,6 +407,34 @@ mod tests {
         assert_eq!(found("exit=1", &[]).len(), 1);
         assert!(found("exit=1", &[])[0].starts_with("upper: "));
         assert_eq!(found("exit=4", &["WARNING: x"]), ["WARNING: x"]);
+    }
+
+    #[test]
+    fn places_of_spurious_faults_are_in_the_table_and_in_the_json() {
+        let audit = r#"{"audits": 9, "compared": 8, "filled": 7, "changes": 6, "missing": 0, "unseen": 0,
+            "spurious": 5, "diverged": 0, "global": 0, "domain_faults": 0, "findings": [],
+            "spurious_places": [{"function": "wp_page_reuse", "task": "fuzz", "count": 4}]}"#;
+        let audit: Audit = serde_json::from_str(audit).unwrap();
+        let table = places(&audit);
+        for word in ["right given in", "wp_page_reuse", "fuzz", "4"] {
+            assert!(table.contains(word), "{table}");
+        }
+        let json = results::json(&Results {
+            schema_version: SCHEMA_VERSION,
+            arch: LAB,
+            image: Path::new("vmlinux"),
+            kernel: None,
+            without: None,
+            pass: true,
+            problems: &[],
+            audit: &audit,
+        });
+        let json: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
+        let place = &json["audit"]["spurious_places"][0];
+        assert_eq!((&place["task"], &place["count"]), (&"fuzz".into(), &4.into()));
+        assert_eq!(json["schema_version"], 1);
+        let line = ["audit", "--json", "--babelfish"];
+        assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
     }
 
     #[test]

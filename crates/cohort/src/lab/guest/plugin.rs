@@ -10,7 +10,7 @@ use crate::lab::guest::setup::free_bytes;
 use crate::lab::host::files;
 use crate::variation::{Alternative, Bounds};
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -311,7 +311,7 @@ impl Fish {
 }
 
 /// Translations compared with QEMU's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Check {
     /// How many.
     pub checked: u64,
@@ -348,7 +348,7 @@ impl Check {
 }
 
 /// What the flush audit found.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct Audit {
     /// Times that entries were compared.
     pub audits: u64,
@@ -364,6 +364,8 @@ pub struct Audit {
     pub unseen: u64,
     /// Faults that a processor would have taken for the rights of an old entry.
     pub spurious: u64,
+    /// The places with most of these, the one with most first.
+    pub spurious_places: Vec<Place>,
     /// Uses of an old page, allowed ones included.
     pub diverged: u64,
     /// Entries that serve whoever runs.
@@ -374,8 +376,19 @@ pub struct Audit {
     pub findings: Vec<Finding>,
 }
 
+/// Faults of one place that only a processor would take.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct Place {
+    /// The kernel's function that gave the right which the entry lacks, and its caller.
+    pub function: String,
+    /// The process that would have faulted.
+    pub task: String,
+    /// How many faults.
+    pub count: u64,
+}
+
 /// Missing flushes of one place.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Finding {
     /// The function that changed the table.
     pub function: String,
