@@ -58,7 +58,9 @@ const BABELFISH: &str = "babelfish-kernel";
 const ALL_SHARE: &str = "cohort_join=user cohort_babelfish=on";
 /// Fewer hits on entries of others than this say nothing of them.
 const ENOUGH_SHARED: u64 = 1_000;
-/// The workload then: programs that join each other's tables, change and leave them.
+/// The word that has a kernel run where its symbols say, whatever its configuration.
+const IN_PLACE: &str = "nokaslr";
+/// The workload of BabelFish: programs that join each other's tables, change and leave them.
 const SHARING: &[(&str, &str)] = &[
     (
         "fuzz-fork",
@@ -86,7 +88,8 @@ pub struct Options {
     /// The architecture of the kernel and its guest.
     #[arg(long, value_name = "NAME", default_value = LAB.name)]
     arch: Arch,
-    /// Your own kernel: vmlinux, with its symbols and with virtio over MMIO.
+    /// Your own kernel: vmlinux, with its symbols and with virtio over MMIO. For arm64 and armv7 it must
+    /// be in the directory that it was built in, with the image that they boot.
     #[arg(long, value_name = "VMLINUX", conflicts_with = "config")]
     kernel: Option<PathBuf>,
     /// Let this function of the kernel do nothing, in a copy, and fail if the audit reports nothing.
@@ -168,8 +171,10 @@ impl Options {
         if self.babelfish && !self.own() {
             bail!("--babelfish needs a kernel that shares: leave out --config pristine");
         }
-        if self.arch != LAB && (self.babelfish || self.load || self.kernel.is_some()) {
-            bail!("--babelfish, --load and --kernel are for {LAB} only");
+        if self.arch != LAB && self.babelfish {
+            bail!(
+                "--babelfish is for {LAB} only: no other kernel says what BabelFish's TLBs share"
+            );
         }
         if !self.arch.walked {
             bail!(
@@ -178,6 +183,18 @@ impl Options {
             );
         }
         Ok(())
+    }
+
+    /// Words for the kernel's command line.
+    fn cmdline(&self) -> String {
+        let mut line = self.append.clone();
+        if self.babelfish {
+            line.push_str(&format!(" {ALL_SHARE}"));
+        }
+        if self.kernel.is_some() {
+            line.push_str(&format!(" {IN_PLACE}"));
+        }
+        line
     }
 
     /// It is a kernel of this checkout that shares page tables.
@@ -191,10 +208,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     options.check()?;
     let arch = options.arch;
     let (mut kernel, built) = match &options.kernel {
-        Some(own) => {
-            let (image, _) = build::image(lab, options.config, Some(own))?;
-            (Bootable::of(&image), None)
-        }
+        Some(own) => (Bootable::given(arch, own)?, None),
         None => {
             let built = build::build_for(lab, arch, options.config)?;
             (Bootable::built(&built), Some(built))
@@ -226,7 +240,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
     };
     let mut rootfs = None;
     if options.load {
-        let round = soak::round(lab, LOAD_SECONDS)?;
+        let round = soak::round(lab, arch, LOAD_SECONDS)?;
         // First: it makes a disk for swap, which the selftests would have made otherwise.
         steps.splice(0..0, round.steps);
         programs.extend(round.programs);
@@ -247,10 +261,7 @@ pub fn audit(lab: &Lab, options: &Options) -> Result<bool> {
         icount: true,
         rootfs: rootfs.as_deref(),
         read_limit: None,
-        cmdline: match options.babelfish {
-            true => format!("{} {ALL_SHARE}", options.append),
-            false => options.append.clone(),
-        },
+        cmdline: options.cmdline(),
         init: &programs::init_for(lab, arch)?,
         programs: &programs,
         steps,
@@ -431,7 +442,10 @@ mod tests {
         });
         let json: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
         let place = &json["audit"]["spurious_places"][0];
-        assert_eq!((&place["task"], &place["count"]), (&"fuzz".into(), &4.into()));
+        assert_eq!(
+            (&place["task"], &place["count"]),
+            (&"fuzz".into(), &4.into())
+        );
         assert_eq!(json["schema_version"], 1);
         let line = ["audit", "--json", "--babelfish"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());
@@ -459,14 +473,15 @@ mod tests {
             let refused = options(&["--arch", arch]).check().unwrap_err();
             assert!(refused.to_string().contains(arch), "{refused}");
         }
-        for line in [
-            &["--arch", "arm64", "--babelfish"][..],
-            &["--arch", "armv7", "--load"],
-            &["--arch", "armv7", "--kernel", "vmlinux"],
-        ] {
-            let refused = options(line).check().unwrap_err().to_string();
+        for arch in ["arm64", "armv7"] {
+            let refused = options(&["--arch", arch, "--babelfish"]).check();
+            let refused = refused.unwrap_err().to_string();
             assert!(refused.contains("amd64 only"), "{refused}");
+            assert!(options(&["--arch", arch, "--load"]).check().is_ok());
+            let own = options(&["--arch", arch, "--kernel", "vmlinux"]);
+            assert!(own.check().is_ok() && own.cmdline().ends_with(" nokaslr"));
         }
+        assert_eq!(options(&[]).cmdline(), "cohort=always");
         // A command of one's own is all that runs.
         let line = ["audit", "--load", "--", "fork-cost"];
         assert!(<Line as clap::Parser>::try_parse_from(line).is_err());

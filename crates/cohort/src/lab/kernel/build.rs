@@ -174,11 +174,6 @@ pub fn build_for(lab: &Lab, arch: Arch, config: Config) -> Result<Kernel> {
 }
 
 /// The image that is `given`, of which nothing more is known, or that of `config`, built.
-pub fn image(lab: &Lab, config: Config, given: Option<&Path>) -> Result<(PathBuf, Option<Kernel>)> {
-    image_for(lab, arch::LAB, config, given)
-}
-
-/// As [`image`], for another architecture.
 pub fn image_for(
     lab: &Lab,
     arch: Arch,

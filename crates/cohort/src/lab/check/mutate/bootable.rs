@@ -5,7 +5,7 @@ use super::image;
 use crate::lab::arch::{Arch, Raw};
 use crate::lab::host::files;
 use crate::lab::kernel::build::Kernel;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// A kernel as QEMU takes it, and with its symbols: one file or two.
@@ -22,6 +22,32 @@ impl Bootable {
             image: vmlinux.to_path_buf(),
             symbols: vmlinux.to_path_buf(),
         }
+    }
+
+    /// Somebody's own kernel, of which `vmlinux` has the symbols. Where that cannot be booted, the image
+    /// that the kernel's build has made with it is.
+    ///
+    /// # Errors
+    /// One of the two is not there.
+    pub fn given(arch: Arch, vmlinux: &Path) -> Result<Self> {
+        if !vmlinux.is_file() {
+            bail!("there is no kernel image {}", vmlinux.display());
+        }
+        let build = arch.build()?;
+        if build.raw.is_none() {
+            return Ok(Self::of(vmlinux));
+        }
+        let image = vmlinux.with_file_name(build.image);
+        if !image.is_file() {
+            bail!(
+                "there is no {}, which {arch} boots: name vmlinux in the directory that it was built in",
+                image.display()
+            );
+        }
+        Ok(Self {
+            image,
+            symbols: vmlinux.to_path_buf(),
+        })
     }
 
     /// What the lab has built.
@@ -72,5 +98,33 @@ impl Bootable {
             files::remove(&self.image)?;
         }
         files::remove(&self.symbols)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::arch::LAB;
+
+    #[test]
+    fn a_kernel_of_ones_own_is_vmlinux_and_what_boots_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let vmlinux = dir.path().join("vmlinux");
+        let given = |arch: &str| Bootable::given(arch.parse().unwrap(), &vmlinux);
+        let refused = given(LAB.name).unwrap_err().to_string();
+        assert!(refused.contains("no kernel image"), "{refused}");
+        files::write(&vmlinux, b"").unwrap();
+        assert_eq!(given(LAB.name).unwrap().image, vmlinux);
+        for (arch, image) in [
+            ("arm64", "arch/arm64/boot/Image"),
+            ("armv7", "arch/arm/boot/zImage"),
+        ] {
+            let refused = given(arch).unwrap_err().to_string();
+            assert!(refused.contains(image), "{refused}");
+            files::write(&dir.path().join(image), b"").unwrap();
+            let found = given(arch).unwrap();
+            assert_eq!(found.image, dir.path().join(image));
+            assert_eq!(found.symbols, vmlinux);
+        }
     }
 }

@@ -219,13 +219,13 @@ pub struct Round {
 }
 
 /// The load of [`soak`], without its measurements.
-pub fn round(lab: &Lab, seconds: u64) -> Result<Round> {
+pub fn round(lab: &Lab, arch: Arch, seconds: u64) -> Result<Round> {
     let load = load::load(lab)?;
     let mut steps = vec![prepare(&load)];
     steps.extend(phases(&load, 0, seconds));
     Ok(Round {
         programs: programs::scripts(lab, DIR, "/lab/soak")?,
-        rootfs: rootfs::image(lab, LAB.rootfs_tests)?,
+        rootfs: rootfs::image(lab, arch.rootfs_tests)?,
         steps,
     })
 }
