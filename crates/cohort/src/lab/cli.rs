@@ -68,6 +68,8 @@ struct Test {
     /// The architecture of the kernel and its guest.
     #[arg(long, value_name = "NAME", default_value = LAB.name)]
     arch: Arch,
+    #[command(flatten)]
+    watch: audit::Watch,
 }
 
 #[derive(clap::Subcommand)]
@@ -262,6 +264,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
                 every_mode: options.every_mode,
                 append: options.append,
                 tlb_group: options.tlb_group,
+                watch: options.watch,
             };
             let count = selftests::test(&lab, options.arch, options.config, &how)?;
             say!("{count}")?;

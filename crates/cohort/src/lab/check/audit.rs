@@ -27,6 +27,10 @@ const STEP_LIMIT: u64 = 600;
 const LOAD_SECONDS: u64 = 1;
 /// Fewer comparisons than this are not an audit.
 const ENOUGH: u64 = 10;
+/// The beginning of a complaint of the audit.
+const COMPLAINT: &str = "flush audit";
+/// The factor on the host time of a guest that is audited.
+const SLOWER: u64 = 12;
 /// Changes when a field of the results changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 /// The workload if none is named: forks and memory operations that any kernel has.
@@ -78,6 +82,103 @@ const SHARING: &[(&str, &str)] = &[
     ("unshare_map", "unshare_map -q -m always"),
     ("reclaim_page", "reclaim_page -q -m always"),
 ];
+
+/// The option of other commands that have their guests audited.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Watch {
+    /// Audit the TLB flushes of the guests' kernels, and fail if one is missing. Guests are many times
+    /// slower: choose a kernel with --config bench.
+    #[arg(long)]
+    audit: bool,
+}
+
+impl Watch {
+    /// Watches in a test.
+    #[cfg(test)]
+    pub fn on() -> Self {
+        Self { audit: true }
+    }
+
+    /// It was asked for.
+    pub fn is_on(self) -> bool {
+        self.audit
+    }
+
+    /// The plugin for guests with this kernel; None if it was not asked for.
+    ///
+    /// # Errors
+    /// The audit does not know the tables of `arch`, or there is no plugin.
+    pub fn plugin(self, arch: Arch, symbols: &Path) -> Result<Option<Plugin>> {
+        if !self.audit {
+            return Ok(None);
+        }
+        known(arch)?;
+        let symbols = symbols
+            .canonicalize()
+            .with_context(|| format!("cannot read {}", symbols.display()))?;
+        let mut plugin = Plugin::new(&symbols, Task::Count)?;
+        plugin.audit = true;
+        plugin.whole = true;
+        Ok(Some(plugin))
+    }
+
+    /// Host seconds for a guest that may take so many without the plugin.
+    pub fn limit(self, seconds: u64) -> u64 {
+        match self.audit {
+            true => SLOWER * seconds,
+            false => seconds,
+        }
+    }
+
+    /// Reads what the audit has found in the guest of the run `name`. What is missing is added to the
+    /// complaints of its kernel.
+    pub fn judge(self, lab: &Lab, name: &str, outcome: &mut Outcome) {
+        if !self.audit {
+            return;
+        }
+        let file = lab.out(&format!("run/{name}"));
+        // A guest that was ended at its time limit has written nothing.
+        match Output::read(&file).map(|output| output.audit) {
+            Ok(Some(audit)) => {
+                // Not for the results, which may be JSON.
+                eprintln!("{name}: {}", audit.sentence());
+                outcome.complaints.extend(complaints(&audit));
+            }
+            _ => outcome.complaints.push(format!(
+                "{COMPLAINT}: it wrote nothing into {}",
+                file.display()
+            )),
+        }
+    }
+}
+
+/// What an audit has against a kernel.
+fn complaints(audit: &Audit) -> Vec<String> {
+    let mut all: Vec<String> = audit
+        .findings
+        .iter()
+        .map(|finding| {
+            format!(
+                "{COMPLAINT}: {}: {} ({} times): {}",
+                finding.function, finding.kind, finding.count, finding.first
+            )
+        })
+        .collect();
+    if audit.compared == 0 {
+        all.push(format!("{COMPLAINT}: nothing was compared"));
+    }
+    all
+}
+
+/// Refuses architectures whose tables the plugin does not know.
+fn known(arch: Arch) -> Result<()> {
+    if !arch.walked {
+        bail!(
+            "the audit does not know the page tables of {arch}: it would take their entries for others"
+        );
+    }
+    Ok(())
+}
 
 /// What to boot and to run.
 #[derive(Debug, clap::Args)]
@@ -176,13 +277,7 @@ impl Options {
                 "--babelfish is for {LAB} only: no other kernel says what BabelFish's TLBs share"
             );
         }
-        if !self.arch.walked {
-            bail!(
-                "the audit does not know the page tables of {}: it would take their entries for others",
-                self.arch
-            );
-        }
-        Ok(())
+        known(self.arch)
     }
 
     /// Words for the kernel's command line.
@@ -380,6 +475,7 @@ mod tests {
     use super::*;
     use crate::lab::guest::protocol::Report;
     use crate::lab::guest::run::End;
+    use crate::lab::host::files;
 
     #[derive(Debug, clap::Parser)]
     struct Line {
@@ -418,6 +514,51 @@ mod tests {
         assert_eq!(found("exit=1", &[]).len(), 1);
         assert!(found("exit=1", &[])[0].starts_with("upper: "));
         assert_eq!(found("exit=4", &["WARNING: x"]), ["WARNING: x"]);
+    }
+
+    #[test]
+    fn a_finding_is_a_complaint_and_so_is_an_audit_of_nothing() {
+        let (_dir, lab) = Lab::fake();
+        let judged = |text: Option<&str>| {
+            let dir = lab.out("run/test");
+            files::remove(&dir.join("model.json")).unwrap();
+            if let Some(audit) = text {
+                let text = format!(
+                    r#"{{"instructions": 1, "regions": [], "requests": [], "audit": {{"audits": 1,
+                        "filled": 1, "changes": 1, "unseen": 0, "spurious": 0, "diverged": 0,
+                        "global": 0, "domain_faults": 0, "spurious_places": [], {audit}}}}}"#
+                );
+                files::write(&dir.join("model.json"), text.as_bytes()).unwrap();
+            }
+            let mut outcome = Outcome {
+                end: End::Done,
+                report: Report::default(),
+                complaints: Vec::new(),
+                console: "console.log".into(),
+            };
+            Watch::on().judge(&lab, "test", &mut outcome);
+            outcome.complaints
+        };
+        let clean = r#""compared": 9, "missing": 0, "findings": []"#;
+        assert!(judged(Some(clean)).is_empty());
+        let nothing = judged(Some(&clean.replace("9", "0")));
+        assert!(nothing[0].contains("nothing was compared"), "{nothing:?}");
+        let missing = r#""compared": 9, "missing": 2, "findings": [{"function": "zap", "kind":
+            "page that is gone", "count": 2, "first": "core 0"}]"#;
+        let missing = judged(Some(missing));
+        assert_eq!(
+            missing,
+            ["flush audit: zap: page that is gone (2 times): core 0"]
+        );
+        assert!(judged(None)[0].contains("wrote nothing"));
+        assert!(
+            Watch::default()
+                .plugin(LAB, Path::new("none"))
+                .unwrap()
+                .is_none()
+        );
+        let refused = Watch::on().plugin("armv7-lpae".parse().unwrap(), Path::new("none"));
+        assert!(refused.unwrap_err().to_string().contains("armv7-lpae"));
     }
 
     #[test]

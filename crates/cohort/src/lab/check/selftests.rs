@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cohort lab test`: the kernel's selftests in the guest, in every mode that shares.
 
+use super::audit::Watch;
 use super::tally::Tally;
 use crate::lab::Lab;
 use crate::lab::arch::{Arch, LAB};
 use crate::lab::check::translations;
 use crate::lab::guest::job::Step;
+use crate::lab::guest::plugin::Plugin;
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::protocol::{FATAL, Test, Verdict, kunit, tap};
 use crate::lab::guest::rootfs;
@@ -96,6 +98,8 @@ pub struct How {
     pub append: String,
     /// Each leads a group of processes that share TLB entries.
     pub tlb_group: bool,
+    /// Whether the kernels' TLB flushes are audited.
+    pub watch: Watch,
 }
 
 /// Boots the kernel in each mode and runs test programs.
@@ -108,6 +112,7 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
         bail!("the {arch} kernel has no {TLB_GROUP}: its processes cannot share TLB entries");
     }
     let kernel = build::build_for(lab, arch, config)?;
+    let plugin = how.watch.plugin(arch, &kernel.symbols)?;
     let mut selftests = programs::selftests(lab, arch, config)?;
     if build::has_option(lab, arch, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab, arch)?);
@@ -123,9 +128,13 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
         .map(|program| program.name())
         .chain((!regressions.is_empty()).then_some(REGRESSIONS_STEP))
         .collect();
-    let (chosen, mut model) = choose(&names, filter)?;
+    let (mut chosen, mut model) = choose(&names, filter)?;
     if arch != LAB {
         // They compare x86-64's tables.
+        model.clear();
+    }
+    if how.watch.is_on() {
+        chosen.retain(|name| filter.is_some() || !waits(name));
         model.clear();
     }
     let mut all: Vec<_> = selftests.iter().chain(&regressions).cloned().collect();
@@ -133,7 +142,8 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
         all.push(programs::workload_for(lab, arch, LEADER)?);
     }
     let name = format!("test-{}", config.name(arch));
-    let guests = Guests::new(lab, arch, name, &kernel.image, &all, how)?;
+    let mut guests = Guests::new(lab, arch, name, &kernel.image, &all, how)?;
+    guests.plugin = plugin;
     // Empty if the filter chooses only the model's tests.
     let modes = MODES.iter().filter(|_| !chosen.is_empty());
     let jobs: Vec<_> = modes
@@ -195,6 +205,7 @@ struct Guests<'a> {
     init: PathBuf,
     programs: &'a [Program],
     rootfs: PathBuf,
+    plugin: Option<Plugin>,
     how: &'a How,
 }
 
@@ -216,18 +227,24 @@ impl<'a> Guests<'a> {
             programs,
             // Files on a disk, swap and direct I/O are among what is tested.
             rootfs: rootfs::image(lab, arch.rootfs)?,
+            plugin: None,
             how,
         })
     }
 
     fn boot(&self, (mode, steps): &Job, again: &str) -> Result<Outcome> {
-        Spec {
-            name: format!("{}-{mode}{again}", self.name),
+        let name = format!("{}-{mode}{again}", self.name);
+        let mut outcome = Spec {
+            name: name.clone(),
             machine: self.machine,
             kernel: self.kernel,
             memory: 1_024,
-            cpus: cpus(),
-            icount: false,
+            cpus: match self.how.watch.is_on() {
+                // The plugin runs them one after the other.
+                true => 2,
+                false => cpus(),
+            },
+            icount: self.plugin.is_some(),
             rootfs: Some(&self.rootfs),
             read_limit: None,
             // Two nodes, as far as the kernel can tell: pages move between them.
@@ -235,11 +252,13 @@ impl<'a> Guests<'a> {
             init: &self.init,
             programs: self.programs,
             steps: steps.clone(),
-            plugin: None,
-            limit: GUEST_LIMIT * times(self.how.full),
+            plugin: self.plugin.as_ref(),
+            limit: self.how.watch.limit(GUEST_LIMIT * times(self.how.full)),
         }
         .run(self.lab)
-        .with_context(|| format!("the guest in mode {mode}"))
+        .with_context(|| format!("the guest in mode {mode}"))?;
+        self.how.watch.judge(self.lab, &name, &mut outcome);
+        Ok(outcome)
     }
 
     /// Beside each other: most tests keep one processor busy.
@@ -314,6 +333,12 @@ fn runs_in(name: &str, mode: &str) -> bool {
     let of = |start: &str| name.starts_with(start) && name != REGRESSIONS_STEP;
     let only = ONCE.iter().find(|(start, _)| of(start));
     only.is_none_or(|(_, only)| *only == mode)
+}
+
+/// Its processes wait for each other on several processors, which the plugin lets take turns of many
+/// thousand instructions.
+fn waits(name: &str) -> bool {
+    name == "tlb" || name.starts_with("race")
 }
 
 /// As many processors as the host has, for races; at least two.
@@ -604,6 +629,12 @@ mod tests {
         assert!(failed(&marked).is_empty());
         let worse = outcome(&GOOD.replace("taint 0", "taint 262656"), End::Done, &[]);
         assert_eq!(failed(&worse), ["the kernel's log is clean"]);
+    }
+
+    #[test]
+    fn programs_that_wait_for_other_processors_are_not_audited() {
+        let names = ["tlb", "tlb_group", "race_fork", "share"];
+        assert_eq!(names.map(waits), [true, false, true, false]);
     }
 
     #[test]

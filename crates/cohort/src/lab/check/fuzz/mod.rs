@@ -10,8 +10,10 @@ mod shorten;
 
 use crate::lab::Lab;
 use crate::lab::arch::{Arch, LAB};
+use crate::lab::check::audit::Watch;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
+use crate::lab::guest::plugin::Plugin;
 use crate::lab::guest::programs::{self, Program};
 use crate::lab::guest::protocol::StepReport;
 use crate::lab::guest::run::{Machine, Outcome, Spec, version_of};
@@ -92,6 +94,8 @@ pub struct Options {
     /// Shorten the file's commands if they fail, to FILE.short.
     #[arg(long, requires = "replay", conflicts_with = "no_shorten")]
     shorten: bool,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 /// The content of `out/results/fuzz.json`.
@@ -138,6 +142,7 @@ struct Bench<'a> {
     kernel: Option<Kernel>,
     init: PathBuf,
     fuzz: Program,
+    plugin: Option<Plugin>,
 }
 
 /// Runs the fuzzer; false when something failed.
@@ -154,7 +159,9 @@ pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
     }
     let replay = options.replay.as_deref().map(read_script).transpose()?;
     let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
+    let symbols = kernel.as_ref().map_or(&image, |kernel| &kernel.symbols);
     let bench = Bench {
+        plugin: options.watch.plugin(arch, symbols)?,
         lab,
         options,
         machine: Machine::of(arch)?,
@@ -303,13 +310,13 @@ impl Bench<'_> {
     ) -> Result<Outcome> {
         let mut programs = vec![self.fuzz.clone()];
         programs.extend(more);
-        Spec {
+        let mut outcome = Spec {
             name: name.into(),
             machine: self.machine,
             kernel: &self.image,
             memory: 1_536,
             cpus: 2,
-            icount: false,
+            icount: self.plugin.is_some(),
             rootfs: None,
             read_limit: None,
             // Two nodes, so that pages can move from one to the other.
@@ -320,10 +327,12 @@ impl Bench<'_> {
             init: &self.init,
             programs: &programs,
             steps,
-            plugin: None,
-            limit,
+            plugin: self.plugin.as_ref(),
+            limit: self.options.watch.limit(limit),
         }
-        .run(self.lab)
+        .run(self.lab)?;
+        self.options.watch.judge(self.lab, name, &mut outcome);
+        Ok(outcome)
     }
 
     /// Tries to repeat a failure, and shortens the commands that lead to it.

@@ -6,6 +6,7 @@ mod load;
 
 use crate::lab::Lab;
 use crate::lab::arch::{Arch, LAB};
+use crate::lab::check::audit::Watch;
 use crate::lab::check::tally::Tally;
 use crate::lab::experiment::results;
 use crate::lab::guest::job::Step;
@@ -73,6 +74,8 @@ pub struct Options {
     /// More words for the guest's kernel command line, such as `cohort_join=user`.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
+    #[command(flatten)]
+    watch: Watch,
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
@@ -153,13 +156,16 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     let machine = Machine::of(arch)?;
     let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
     let steps = steps(&load, &plan);
-    let outcome = Spec {
-        name: format!("{}soak", arch.mark()),
+    let symbols = kernel.as_ref().map_or(&image, |kernel| &kernel.symbols);
+    let plugin = options.watch.plugin(arch, symbols)?;
+    let name = format!("{}soak", arch.mark());
+    let mut outcome = Spec {
+        name: name.clone(),
         machine,
         kernel: &image,
         memory: load.memory,
         cpus: CPUS,
-        icount: false,
+        icount: plugin.is_some(),
         rootfs: Some(&rootfs::image(lab, arch.rootfs_tests)?),
         read_limit: None,
         cmdline: match options.no_leaks {
@@ -168,12 +174,15 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
         },
         init: &programs::init_for(lab, arch)?,
         programs: &programs::scripts(lab, DIR, "/lab/soak")?,
-        plugin: None,
+        plugin: plugin.as_ref(),
         // A hung guest ends long before each step has taken all that it may.
-        limit: options.minutes * 60 + steps.len() as u64 * 60 + BOOT_LIMIT + GRACE + LEAKS,
+        limit: options
+            .watch
+            .limit(options.minutes * 60 + steps.len() as u64 * 60 + BOOT_LIMIT + GRACE + LEAKS),
         steps,
     }
     .run(lab)?;
+    options.watch.judge(lab, &name, &mut outcome);
     let measured = measurements(&outcome.report)?;
     let joins = options.append.contains(ALL_JOIN);
     let checks = checks(&outcome, &load, &plan, &measured, joins);
