@@ -168,6 +168,35 @@ static long do_uffd(void)
 	return ret;
 }
 
+static int refs_fd;
+
+/* Before an allocation fails: that of the open file would be one, too. */
+static void open_refs(void)
+{
+	refs_fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+	must(refs_fd >= 0, "clear_refs: %s", strerror(errno));
+}
+
+static long clear_refs(const char *text)
+{
+	int ret = write(refs_fd, text, 1) == 1 ? 0 : -1;
+	int saved = errno;
+
+	close(refs_fd);
+	errno = saved;
+	return ret;
+}
+
+static long do_clear_accessed(void)
+{
+	return clear_refs("1");
+}
+
+static long do_clear_soft_dirty(void)
+{
+	return clear_refs("4");
+}
+
 static long do_write(void)
 {
 	/* a fault must succeed: the kernel retries it */
@@ -217,6 +246,7 @@ static const struct operation {
 	bool never_fails;
 	bool half;	/* a failed call may have dropped the part's content */
 	bool keeps;	/* it changes no region, so it can be repeated */
+	void (*before)(void);	/* what no failure is for */
 } operations[] = {
 	{ "mprotect", do_protect, none_in_part },
 	{ "munmap of a part", do_unmap, none_in_part },
@@ -232,6 +262,9 @@ static const struct operation {
 	{ "MADV_MERGEABLE", do_mergeable, NULL },
 	{ "PR_SET_MEMORY_MERGE", do_merge_any, NULL },
 	{ "userfaultfd", do_uffd, NULL },
+	{ "clear_refs of accessed bits", do_clear_accessed, NULL, .never_fails = true,
+	  .before = open_refs },
+	{ "clear_refs of soft-dirty bits", do_clear_soft_dirty, NULL, .before = open_refs },
 	{ "a write fault", do_write, NULL, .never_fails = true },
 	{ "a read fault", do_read, NULL, .never_fails = true },
 	{ "process_vm_writev", do_write_syscall, NULL },
@@ -246,6 +279,8 @@ static long try_operation(long index, long nth)
 	long ret;
 	bool injected;
 
+	if (op->before)
+		op->before();
 	arm(nth);
 	ret = op->fn();
 	injected = disarm();
