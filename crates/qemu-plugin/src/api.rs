@@ -7,10 +7,20 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
 
+/// What QEMU puts behind the name of a register's secure bank. An ARM processor with the security
+/// extensions has two banks of some registers, and `vexpress-a9` boots its kernel in the secure state.
+const SECURE: &str = "_S";
+
+/// The value of the bank that the kernel uses: it leaves the other at 0.
+fn in_use(mut banks: impl Iterator<Item = u64>) -> u64 {
+    banks.find(|&value| value != 0).unwrap_or(0)
+}
+
 /// QEMU's handles of the registers that the plugin reads.
 pub struct Registers {
     general: Vec<*mut ffi::Register>,
-    named: BTreeMap<&'static str, *mut ffi::Register>,
+    /// All banks of each.
+    named: BTreeMap<&'static str, Vec<*mut ffi::Register>>,
     buffer: *mut ffi::GByteArray,
 }
 
@@ -40,7 +50,9 @@ impl Registers {
         };
         let mut named = BTreeMap::new();
         for name in arch.system.iter().chain([&arch.pc, &arch.stack]) {
-            named.insert(*name, get(name)?);
+            let mut banks = vec![get(name)?];
+            banks.extend(found.get(&format!("{name}{SECURE}")));
+            named.insert(*name, banks);
         }
         Ok(Registers {
             general: arch
@@ -78,7 +90,8 @@ impl Cpu for Registers {
     }
 
     fn named(&self, name: &str) -> u64 {
-        self.named.get(name).map_or(0, |&handle| self.read(handle))
+        let banks = self.named.get(name).map_or(&[][..], Vec::as_slice);
+        in_use(banks.iter().map(|&handle| self.read(handle)))
     }
 
     fn memory(&self, vaddr: u64, to: &mut [u8]) -> bool {
@@ -152,5 +165,23 @@ impl CurrentCpu {
             self.last = (cpu, index.unwrap_or(0));
         }
         self.last.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bank_that_the_kernel_has_written_counts() {
+        for (banks, value) in [
+            (&[7][..], 7),
+            (&[0, 7], 7),
+            (&[7, 0], 7),
+            (&[0, 0], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(in_use(banks.iter().copied()), value, "{banks:?}");
+        }
     }
 }

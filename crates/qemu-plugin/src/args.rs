@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub struct Args {
     /// The file of the guest's memory, or the directory in which QEMU makes it.
     pub ram: String,
+    /// Physical address of the memory's first byte; None: as on the architecture's usual machine.
+    pub base: Option<u64>,
     /// The model: a built-in name or a TOML file. Without one, accesses are only counted.
     pub model: Option<String>,
     /// A file with other readings of the model, which bound its figures: they count beside it.
@@ -46,6 +48,7 @@ impl Args {
             };
             match name {
                 "ram" => parsed.ram = value.to_string(),
+                "base" => parsed.base = Some(address(value)?),
                 "model" => parsed.model = Some(value.to_string()),
                 "readings" => parsed.readings = Some(value.into()),
                 "out" => parsed.out = Some(value.into()),
@@ -57,8 +60,8 @@ impl Args {
                 "audit" => parsed.audit = switch()?,
                 "whole" => parsed.whole = switch()?,
                 _ => bail!(
-                    "unknown argument `{name}`; the arguments are ram, model, readings, out, kernel, \
-                     record, profile, about, check, audit and whole"
+                    "unknown argument `{name}`; the arguments are ram, base, model, readings, out, \
+                     kernel, record, profile, about, check, audit and whole"
                 ),
             }
         }
@@ -82,6 +85,15 @@ impl Args {
     }
 }
 
+/// Reads the address of a page, written in hexadecimal.
+fn address(text: &str) -> Result<u64> {
+    let digits = text.strip_prefix("0x");
+    match digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+        Some(address) if address & 0xfff == 0 => Ok(address),
+        _ => bail!("`base` must be the address of a page, such as 0x40000000, not `{text}`"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +104,9 @@ mod tests {
         assert_eq!(args.ram, "/dev/shm/a=b");
         assert_eq!(args.model.as_deref(), Some("baseline"));
         assert!(args.check && !args.whole && args.out.is_none());
+        assert_eq!(args.base, None);
+        let args = Args::parse(["ram=x", "base=0x60000000"]).unwrap();
+        assert_eq!(args.base, Some(0x6000_0000));
         // QEMU has already replaced each doubled comma with one.
         let about = "x, stock, Linux 6.12.1 (bench, change a=b)";
         let args = Args::parse(["ram=x", &format!("about={about}")]).unwrap();
@@ -104,6 +119,8 @@ mod tests {
             (vec!["ram=x", "modell=y"], "`modell`"),
             (vec!["ram=x", "check=yes"], "`yes`"),
             (vec!["ram=x", "check"], "NAME=VALUE"),
+            (vec!["ram=x", "base=60000000"], "`60000000`"),
+            (vec!["ram=x", "base=0x60000100"], "address of a page"),
             (vec!["check=on"], "`ram=FILE`"),
             (vec!["ram=x", "readings=r"], "needs `model`"),
             (vec!["ram=x", "profile=p"], "`kernel=VMLINUX`"),

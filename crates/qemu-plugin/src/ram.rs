@@ -29,6 +29,15 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The layout of a machine whose first byte is there, if that is given: boards with one kind of
+    /// processor differ in this.
+    pub fn at(self, base: Option<u64>) -> Self {
+        Layout {
+            base: base.unwrap_or(self.base),
+            ..self
+        }
+    }
+
     /// The physical address of the byte at `offset` in the file.
     pub fn physical(&self, offset: u64) -> u64 {
         if offset < self.low {
@@ -196,6 +205,18 @@ mod tests {
         assert_eq!(SPLIT.offset(1 << 32, 1 << 30), None);
         assert_eq!(WHOLE.offset(1 << 30, 1 << 30), Some(0));
         assert_eq!(WHOLE.offset(0, 1 << 30), None);
+    }
+
+    #[test]
+    fn a_board_may_have_its_memory_elsewhere() {
+        // GIVEN QEMU's vexpress-a9, whose memory begins at 0x6000_0000 (hw/arm/vexpress.c)
+        let words: Vec<u64> = vec![0x11, 0x22];
+        let ram = Ram::over(&words, WHOLE.at(Some(0x6000_0000)));
+        // THEN its first word is there, and there is nothing where `virt` has its own.
+        assert_eq!(ram.read_u64(0x6000_0008), Some(0x22));
+        assert_eq!(ram.read_u64(0x4000_0008), None);
+        assert_eq!(ram.physical(words.as_ptr() as usize + 8), Some(0x6000_0008));
+        assert_eq!(WHOLE.at(None), WHOLE);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Session {
             return Ok(());
         }
         self.cpu = Some(Box::new(Registers::find(self.arch)?));
-        let ram = Ram::find(&self.args.ram, self.arch.layout)?;
+        let ram = Ram::find(&self.args.ram, self.arch.layout.at(self.args.base))?;
         self.ram = Some(ram);
         self.engine.start(ram)?;
         if self.args.check {

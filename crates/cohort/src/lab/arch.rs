@@ -15,6 +15,8 @@ pub struct Board {
     pub machine: &'static str,
     /// QEMU's `-cpu`; a guest may name another.
     pub cpu: &'static str,
+    /// Physical address of its memory, if that is not where the plugin's architecture has it.
+    pub ram: Option<u64>,
     /// The last part of the names of virtio devices: `device` without PCI, else `pci`.
     pub bus: &'static str,
     /// The kernel's command line: console, reboot and panic.
@@ -104,6 +106,7 @@ const ARM64_BOARD: Board = Board {
     machine: "virt,mte=on",
     // The architecture's own pointer authentication is slow under emulation.
     cpu: "max,pauth-impdef=on",
+    ram: None,
     bus: "device",
     cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
     host_tsc: false,
@@ -159,6 +162,7 @@ const ARM64: Facts = Facts {
     pci: Board {
         machine: "virt",
         cpu: "max",
+        ram: None,
         bus: "pci",
         cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
         host_tsc: false,
@@ -171,6 +175,7 @@ const ARMV7_BOARD: Board = Board {
     machine: "virt,highmem=off",
     // One tick of its timer is one nanosecond, and under `-icount` one instruction.
     cpu: "cortex-a15,cntfrq=1000000000",
+    ram: None,
     bus: "device",
     cmdline: "console=ttyAMA0 panic=-1 panic_on_warn=1 oops=panic random.trust_cpu=on",
     host_tsc: false,
@@ -222,6 +227,7 @@ const ARMV7: Facts = Facts {
     pci: Board {
         machine: "virt,highmem=off",
         cpu: "cortex-a15",
+        ram: None,
         bus: "pci",
         cmdline: "console=ttyAMA0 panic=-1 oops=panic random.trust_cpu=on",
         host_tsc: false,
@@ -251,6 +257,7 @@ pub static ALL: &[Facts] = &[
         lab: Some(Board {
             machine: "microvm,acpi=off,rtc=on,isa-serial=on",
             cpu: "max",
+            ram: None,
             bus: "device",
             cmdline: "console=ttyS0 reboot=t panic=-1 panic_on_warn=1 oops=panic \
                       random.trust_cpu=on tsc=reliable no_timer_check",
@@ -269,6 +276,7 @@ pub static ALL: &[Facts] = &[
         pci: Board {
             machine: "q35",
             cpu: "max",
+            ram: None,
             bus: "pci",
             cmdline: "console=ttyS0 reboot=t panic=-1 oops=panic random.trust_cpu=on",
             host_tsc: false,
@@ -314,6 +322,8 @@ pub static ALL: &[Facts] = &[
         lab: Some(Board {
             machine: "vexpress-a9",
             cpu: "cortex-a9",
+            // hw/arm/vexpress.c
+            ram: Some(0x6000_0000),
             most_memory: Some(1_024),
             ..ARMV7_BOARD
         }),

@@ -44,6 +44,7 @@ pub struct Arch {
     pub page_tables: &'static str,
     /// The check mode's walk of these tables. It shares no code with the model's.
     pub walk: Walker,
+    /// Where its usual machine has its memory; the argument `base` names another place.
     pub layout: Layout,
     /// The first address of the kernel's half.
     pub kernel: u64,

@@ -182,14 +182,18 @@ impl Plugin {
         files::write(&dir.join(READINGS), text.as_bytes())
     }
 
-    /// `-plugin`'s argument, with the guest's memory in a file below `ram`; output goes below `dir`.
-    fn argument(&self, ram: &Path, dir: &Path) -> String {
+    /// `-plugin`'s argument, with the guest's memory in a file below `ram`, at the physical address
+    /// `base` if the board has one of its own; output goes below `dir`.
+    fn argument(&self, ram: &Path, base: Option<u64>, dir: &Path) -> String {
         let mut text = format!(
             "{},ram={},out={}",
             self.file.display(),
             ram.display(),
             dir.join("model.json").display()
         );
+        if let Some(base) = base {
+            text.push_str(&format!(",base={base:#x}"));
+        }
         if let Some(kernel) = &self.kernel {
             text.push_str(&format!(",kernel={}", kernel.display()));
         }
@@ -221,7 +225,7 @@ impl Plugin {
     }
 
     /// Adds to QEMU's command line what the plugin needs; the machine's memory is named `ram`.
-    pub fn add_to(&self, qemu: &mut Command, memory: u64, dir: &Path) {
+    pub fn add_to(&self, qemu: &mut Command, memory: u64, base: Option<u64>, dir: &Path) {
         let ram = memory_dir(Path::new(SHM), memory, dir);
         qemu.arg("-object")
             .arg(format!(
@@ -229,7 +233,7 @@ impl Plugin {
                 ram.display()
             ))
             .arg("-plugin")
-            .arg(self.argument(&ram, dir));
+            .arg(self.argument(&ram, base, dir));
     }
 }
 
@@ -523,6 +527,7 @@ pub fn mark(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::arch::Arch;
     use crate::lab::guest::protocol::{self, Report};
     use crate::lab::guest::run::End;
     use std::collections::BTreeMap;
@@ -666,16 +671,21 @@ mod tests {
             audit: false,
             whole: false,
         };
-        let text = plugin.argument(Path::new("/m"), Path::new("/out/run/x"));
-        assert!(text.starts_with("/p.so,ram=/m,"), "{text}");
+        let text = plugin.argument(Path::new("/m"), None, Path::new("/out/run/x"));
+        assert!(text.starts_with("/p.so,ram=/m,out="), "{text}");
         assert!(
             text.contains(",out=/out/run/x/model.json,kernel=/vmlinux,model=baseline,check=on")
         );
+        // A board whose memory is not where its architecture's usual machine has it.
+        let a9 = "armv7-a9".parse::<Arch>().unwrap();
+        let base = a9.lab.as_ref().unwrap().ram;
+        let text = plugin.argument(Path::new("/m"), base, Path::new("/out/run/x"));
+        assert!(text.contains(",base=0x60000000,"), "{text}");
         let nameless = Plugin {
             kernel: None,
             ..plugin.clone()
         };
-        let text = nameless.argument(Path::new("/m"), Path::new("/out/run/x"));
+        let text = nameless.argument(Path::new("/m"), None, Path::new("/out/run/x"));
         assert!(!text.contains("kernel"), "{text}");
         let recorder = Plugin {
             task: Task::Record("/t.part".into()),
@@ -689,10 +699,10 @@ mod tests {
             audit: true,
             ..plugin.clone()
         };
-        let text = auditor.argument(Path::new("/m"), Path::new("/out/run/x"));
+        let text = auditor.argument(Path::new("/m"), None, Path::new("/out/run/x"));
         assert!(text.ends_with(",kernel=/vmlinux,audit=on"), "{text}");
         // A comma is doubled; an equals sign within a value is the value's own.
-        let text = recorder.argument(Path::new("/m"), Path::new("/out/run/x"));
+        let text = recorder.argument(Path::new("/m"), None, Path::new("/out/run/x"));
         let about = ",about=x,, stock,, Linux 6.12.1 (bench,, change a=b)";
         assert!(
             text.contains(",record=/t.part,") && text.ends_with(about),
@@ -700,7 +710,7 @@ mod tests {
         );
         assert!(
             !plugin
-                .argument(Path::new("/m"), Path::new("/d"))
+                .argument(Path::new("/m"), None, Path::new("/d"))
                 .contains("about")
         );
         let bounded = plugin.clone().bounded(Bounds::Dependences).unwrap();
@@ -713,7 +723,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         bounded.prepare(dir.path()).unwrap();
         let file = dir.path().join(READINGS);
-        let text = bounded.argument(Path::new("/m"), dir.path());
+        let text = bounded.argument(Path::new("/m"), None, dir.path());
         assert!(
             text.contains(&format!(",readings={}", file.display())),
             "{text}"
@@ -723,7 +733,7 @@ mod tests {
         assert_eq!(written[0]["label"], "core.rob=0");
         assert!(bounded.slower() > plugin.slower());
         let mut qemu = Command::new("qemu");
-        plugin.add_to(&mut qemu, 512, Path::new("/out/run/x"));
+        plugin.add_to(&mut qemu, 512, None, Path::new("/out/run/x"));
         let args: Vec<_> = qemu.get_args().map(|arg| arg.to_string_lossy()).collect();
         assert!(args[1].contains("size=512M,share=on"));
     }

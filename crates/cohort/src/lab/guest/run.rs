@@ -398,7 +398,7 @@ impl Spec<'_> {
             .arg(format!("file,id=lab,path={}", dir.join("report").display()))
             .args(["-device", "virtserialport,chardev=lab,name=lab"]);
         if let Some(plugin) = self.plugin {
-            plugin.add_to(&mut qemu, self.memory, dir);
+            plugin.add_to(&mut qemu, self.memory, board.ram, dir);
         }
         if self.icount {
             qemu.args([
