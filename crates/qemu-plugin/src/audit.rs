@@ -88,6 +88,9 @@ pub struct Verdict {
     pub global: u64,
     /// Faults that a processor would have taken since an entry's domain was closed.
     pub domain_faults: u64,
+    /// Flushes of a form that is not decoded, so that nothing was dropped: the instruction without
+    /// the number of its register, and how often it was executed. Reports may be due to them.
+    pub unknown_flushes: BTreeMap<String, u64>,
     /// One per place in the kernel and kind of mistake, by place.
     pub findings: Vec<Finding>,
 }
@@ -129,6 +132,7 @@ pub struct Auditor {
     sweep: u64,
     missing: u64,
     unseen: u64,
+    unknown_flushes: BTreeMap<u32, u64>,
     findings: BTreeMap<(String, &'static str), Finding>,
     /// Spurious faults by the kernel's function and the process.
     spurious: BTreeMap<(String, String), u64>,
@@ -184,6 +188,7 @@ impl Auditor {
             sweep: SWEEP,
             missing: 0,
             unseen: 0,
+            unknown_flushes: BTreeMap::new(),
             findings: BTreeMap::new(),
             spurious: BTreeMap::new(),
         }
@@ -268,6 +273,11 @@ impl Auditor {
             code: seen.code,
             at,
         });
+    }
+
+    /// A core executes a flush of a form that is not decoded.
+    pub fn unknown_flush(&mut self, form: u32) {
+        *self.unknown_flushes.entry(form).or_default() += 1;
     }
 
     /// The core takes a page fault.
@@ -473,6 +483,7 @@ impl Auditor {
     /// The counts, and what was found.
     pub fn verdict(&self) -> Verdict {
         let counts = self.audit.counts();
+        let named = |(form, &count): (&u32, &u64)| (format!("{form:#010x}"), count);
         Verdict {
             audits: counts.audits,
             compared: counts.compared,
@@ -486,6 +497,7 @@ impl Auditor {
             unexplained: counts.unexplained,
             global: counts.global,
             domain_faults: counts.domain_faults,
+            unknown_flushes: self.unknown_flushes.iter().map(named).collect(),
             findings: self.findings.values().cloned().collect(),
         }
     }

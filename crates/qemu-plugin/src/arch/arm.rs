@@ -184,15 +184,30 @@ const A32: &[Word] = &[
     word(MCR, 0x0e02_0f30, 12, Does::Write(&TTBR1)),
     word(MCR, 0x0e0d_0f30, 12, Does::Write(&CONTEXTIDR)),
     word(MCR, 0x0e03_0f10, 12, Does::Write(&DACR)),
-    // TLBIALLIS, TLBIMVAIS, TLBIASIDIS, TLBIMVAAIS, then the same for one core.
+    // TLBIALLIS, TLBIMVAIS, TLBIASIDIS, TLBIMVAAIS, TLBIMVALIS, TLBIMVAALIS, then the same for one
+    // core. The last two of each are ARMv8's.
     word(MCR, 0x0e08_0f13, 12, Tlbi::all(Every, Machine)),
     word(MCR, 0x0e08_0f33, 12, Tlbi::page(Named, Machine)),
     word(MCR, 0x0e08_0f53, 12, Tlbi::all(Named, Machine)),
     word(MCR, 0x0e08_0f73, 12, Tlbi::page(Every, Machine)),
+    word(MCR, 0x0e08_0fb3, 12, Tlbi::leaf(Named, Machine)),
+    word(MCR, 0x0e08_0ff3, 12, Tlbi::leaf(Every, Machine)),
     word(MCR, 0x0e08_0f17, 12, Tlbi::all(Every, Core)),
     word(MCR, 0x0e08_0f37, 12, Tlbi::page(Named, Core)),
     word(MCR, 0x0e08_0f57, 12, Tlbi::all(Named, Core)),
     word(MCR, 0x0e08_0f77, 12, Tlbi::page(Every, Core)),
+    word(MCR, 0x0e08_0fb7, 12, Tlbi::leaf(Named, Core)),
+    word(MCR, 0x0e08_0ff7, 12, Tlbi::leaf(Every, Core)),
+    // ITLBIALL, ITLBIMVA, ITLBIASID, DTLBIALL, DTLBIMVA, DTLBIASID. On a unified TLB each acts on all
+    // of it (Arm ARM, "TLB maintenance operations"), and the audit has one.
+    word(MCR, 0x0e08_0f15, 12, Tlbi::all(Every, Core)),
+    word(MCR, 0x0e08_0f35, 12, Tlbi::page(Named, Core)),
+    word(MCR, 0x0e08_0f55, 12, Tlbi::all(Named, Core)),
+    word(MCR, 0x0e08_0f16, 12, Tlbi::all(Every, Core)),
+    word(MCR, 0x0e08_0f36, 12, Tlbi::page(Named, Core)),
+    word(MCR, 0x0e08_0f56, 12, Tlbi::all(Named, Core)),
+    // The rest of MCR p15, 0, Rt, c8: after the rows above. Those of Hyp mode have another opc1.
+    word(0x0fff_0f10, 0x0e08_0f10, 12, Does::UnknownFlush),
     // How Linux returns from an exception: MOVS PC, LR to user mode, RFEIA to its own.
     word(0xffff_ffff, 0xe1b0_f00e, 0, Does::Return),
     word(0xffd0_ffff, 0xf890_0a00, 0, Does::Return),
@@ -201,6 +216,7 @@ const A32: &[Word] = &[
 const WORDS: Words = Words {
     known: A32,
     registers: 0xf,
+    condition: 0xf000_0000,
     page: (0, 0xffff_f000),
     tag: (0, 8),
     mark: from_a32,
@@ -307,6 +323,40 @@ mod tests {
                 assert_eq!(scope == Scope::AllButGlobal, op == 2);
             }
         }
+    }
+
+    #[test]
+    fn every_flush_is_known_or_counted() {
+        let decode = |word: u32| WORDS.decode(&word.to_le_bytes());
+        let exact = |word| match decode(word) {
+            Some(Op::Invalidate { exact, .. }) => Some(exact),
+            _ => None,
+        };
+        let mut known = 0;
+        for crm in 0..16 {
+            for op in 0..8 {
+                let word = 0xee08_4f10u32 | op << 5 | crm;
+                match exact(word) {
+                    // The instruction side's and the data side's are as that of both.
+                    Some(found) if crm == 5 || crm == 6 => {
+                        assert_eq!(Some(found), exact(word & !15 | 7), "{word:#x}");
+                    }
+                    Some(_) => {}
+                    None => {
+                        let form = word & 0x0fff_0fff;
+                        assert_eq!(decode(word), Some(Op::UnknownFlush(form)), "{word:#x}");
+                    }
+                }
+                known += u32::from(exact(word).is_some());
+            }
+        }
+        assert_eq!(known, 2 * 6 + 2 * 3);
+        let leaf = exact(0xee08_4fb3).unwrap();
+        assert_eq!((leaf.tables, leaf.reach), (Tables::Kept, Machine));
+        // TLBIMVAH, which is of Hyp mode; a read; another coprocessor.
+        assert_eq!(decode(0xee88_4f33), None);
+        assert_eq!(decode(0xee18_4f33), None);
+        assert_eq!(decode(0xee08_4e33), None);
     }
 
     #[test]

@@ -140,8 +140,11 @@ fn levels(tcr: u64) -> u8 {
     (bits - 12).div_ceil(9) as u8
 }
 
-/// The bits of TLBI but the register.
-const TLBI: u32 = 0xffff_ffe0;
+/// The bits of TLBI but the register, and but the one that is set in CRn for the forms that do not
+/// wait for accesses of the XS attribute: they drop the same.
+const TLBI: u32 = 0xffff_efe0;
+/// The bits that SYS with op1 = 0 and CRn = 8 or 9 has alike, so every TLBI for EL1.
+const ANY_TLBI: u32 = 0xffff_e000;
 
 /// MSR to a register, TLBI, ERET (Arm ARM, C5.1 and C5.5).
 const A64: &[Word] = &[
@@ -185,6 +188,9 @@ const A64: &[Word] = &[
     word(TLBI, 0xd508_8660, 0, Tlbi::range(Every, false, Core)),
     word(TLBI, 0xd508_86a0, 0, Tlbi::range(Named, true, Core)),
     word(TLBI, 0xd508_86e0, 0, Tlbi::range(Every, true, Core)),
+    // The rest of TLBI, and TLBIP, for EL1: after the rows above.
+    word(ANY_TLBI, 0xd508_8000, 0, Does::UnknownFlush),
+    word(ANY_TLBI, 0xd548_8000, 0, Does::UnknownFlush),
     word(0xffff_ffff, 0xd69f_03e0, 0, Does::Return),
 ];
 
@@ -192,6 +198,7 @@ const A64: &[Word] = &[
 const WORDS: Words = Words {
     known: A64,
     registers: 0x1f,
+    condition: 0,
     page: (12, 0x00ff_ffff_ffff_f000),
     tag: (48, 16),
     mark: from_a64,
@@ -320,6 +327,33 @@ mod tests {
         let (_, _, kernel) = flush(2, 3, 0x1f_ffff_fff0);
         let first = 0xffff_ffff_ffff_0000;
         assert_eq!(kernel.range, Some((first, first + 0x1fff)));
+    }
+
+    #[test]
+    fn every_flush_of_el1_is_known_or_counted_and_nxs_changes_nothing() {
+        let decode = |word: u32| WORDS.decode(&word.to_le_bytes());
+        let mut known = 0;
+        for form in 0..1 << 7 {
+            let word = 0xd508_8000u32 | form << 5 | 7;
+            let plain = decode(word);
+            let nxs = decode(word | 1 << 12);
+            match plain {
+                Some(Op::Invalidate { .. }) => assert_eq!(plain, nxs, "{word:#x}"),
+                _ => {
+                    assert_eq!(plain, Some(Op::UnknownFlush(word & !31)));
+                    assert_eq!(nxs, Some(Op::UnknownFlush((word | 1 << 12) & !31)));
+                }
+            }
+            known += u32::from(matches!(plain, Some(Op::Invalidate { .. })));
+        }
+        // Six forms without a range and four with one, for one core and for two kinds of all.
+        assert_eq!(known, 3 * (6 + 4));
+        // TLBI VAE2IS, VMALLS12E1IS; AT S1E1R; SYSL; a TLBIP.
+        assert_eq!(decode(0xd50c_8327), None);
+        assert_eq!(decode(0xd50c_83df), None);
+        assert_eq!(decode(0xd508_7807), None);
+        assert_eq!(decode(0xd528_8307), None);
+        assert_eq!(decode(0xd548_8327), Some(Op::UnknownFlush(0xd548_8320)));
     }
 
     #[test]

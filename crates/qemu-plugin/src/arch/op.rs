@@ -193,6 +193,9 @@ pub enum Op {
         reach: Reach,
         exact: Exact,
     },
+    /// Drops TLB entries, but which ones is not known: the instruction without the bits that name a
+    /// register, or say when it is executed.
+    UnknownFlush(u32),
     /// Returns from an exception.
     Return,
     /// Halts until an interrupt.

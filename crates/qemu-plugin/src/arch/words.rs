@@ -16,6 +16,8 @@ pub struct Word {
 pub enum Does {
     Write(&'static SystemRegister),
     Invalidate(Tlbi),
+    /// A flush of a form that no row before it knows.
+    UnknownFlush,
     Return,
 }
 
@@ -62,6 +64,8 @@ pub struct Words {
     pub known: &'static [Word],
     /// The mask of a register's number.
     pub registers: u32,
+    /// The bits of an instruction that say when it is executed.
+    pub condition: u32,
     /// Shift and mask of [`Operand::Page`].
     pub page: (u8, u64),
     /// Where a tag is in the register of a TLBI: at which bit, and how many bits.
@@ -80,6 +84,9 @@ impl Words {
         Some(match found.does {
             Does::Write(to) => Op::Write { to, from: register },
             Does::Invalidate(tlbi) => self.invalidation(tlbi, register),
+            Does::UnknownFlush => {
+                Op::UnknownFlush(word & !(self.registers << found.register) & !self.condition)
+            }
             Does::Return => Op::Return,
         })
     }

@@ -17,8 +17,13 @@ impl Session {
         let privilege = self.cores[vcpu].mmu.context.privilege;
         let user = privilege == Privilege::User && site.next < self.arch.kernel;
         match site.what {
-            Event::Op(Op::Return | Op::Halt | Op::Write { .. } | Op::Invalidate { .. }) if user => {
-            }
+            Event::Op(
+                Op::Return
+                | Op::Halt
+                | Op::Write { .. }
+                | Op::Invalidate { .. }
+                | Op::UnknownFlush(_),
+            ) if user => {}
             Event::PageFault(entry) => self.page_fault(vcpu, entry),
             Event::Op(Op::Return) => self.exception_return(vcpu),
             Event::Op(Op::Halt) => self.halt(vcpu),
@@ -33,6 +38,11 @@ impl Session {
             }) => {
                 self.audit_invalidation(vcpu, &exact, site.next);
                 self.invalidate(vcpu, scope, reach, site.next);
+            }
+            Event::Op(Op::UnknownFlush(form)) => {
+                if let (true, Some(auditor)) = (self.active, &mut self.auditor) {
+                    auditor.unknown_flush(form);
+                }
             }
             Event::Op(Op::Mark(code)) => {
                 let argument = self.general(self.arch.mark_argument);

@@ -139,6 +139,7 @@ const DESCRIPTION: Arch = Arch {
         [3] => Some(Op::Return),
         [4, code] => Some(Op::Mark(code.into())),
         [5] => Some(Op::Halt),
+        [6] => Some(Op::UnknownFlush(6)),
         _ => None,
     },
     registers: |block| vec![Instruction::default(); block.len()],
@@ -528,6 +529,17 @@ fn a_task_is_known_in_user_mode_though_the_kernel_has_other_tables_there() {
     let found = session.auditor.as_ref().unwrap().verdict();
     assert_eq!((found.changes, found.missing), (1, 1));
     assert_eq!(session.cores[1].kernel_root, None);
+}
+
+#[test]
+fn a_flush_that_is_not_known_is_counted_where_the_kernel_executes_it() {
+    let words = tables();
+    let (mut session, _registers) = audited(&words);
+    execute(&mut session, 0x3000, &[6]);
+    run_kernel(&mut session);
+    execute(&mut session, CODE, &[6]);
+    let found = session.auditor.as_ref().unwrap().verdict().unknown_flushes;
+    assert_eq!(found, [("0x00000006".to_string(), 1)].into());
 }
 
 #[test]

@@ -454,6 +454,9 @@ fn print(audit: &Audit) -> Result<()> {
             audit.unseen
         )?;
     }
+    if let Some(unknown) = audit.unknown() {
+        say!("  {unknown}")?;
+    }
     if audit.audits < ENOUGH {
         say!("  that is too little to be an audit")?;
     }

@@ -11,6 +11,7 @@ use crate::lab::host::files;
 use crate::variation::{Alternative, Bounds};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -376,6 +377,9 @@ pub struct Audit {
     pub global: u64,
     /// Faults that a processor would have taken for the closed domain of an entry.
     pub domain_faults: u64,
+    /// Flushes of a form that the plugin does not know: the instruction, and how often.
+    #[serde(default)]
+    pub unknown_flushes: BTreeMap<String, u64>,
     /// One per function of the kernel and kind of mistake.
     pub findings: Vec<Finding>,
 }
@@ -411,6 +415,21 @@ impl Audit {
             "{} audits, {} entries compared, {} missing flushes",
             self.audits, self.compared, self.missing
         )
+    }
+
+    /// A sentence about flushes that the audit took for none; None if there are none.
+    pub fn unknown(&self) -> Option<String> {
+        let total: u64 = self.unknown_flushes.values().sum();
+        let forms = self.unknown_flushes.iter();
+        let forms: Vec<_> = forms
+            .map(|(form, count)| format!("{form} ({count} times)"))
+            .collect();
+        (total > 0).then(|| {
+            format!(
+                "{total} flushes are of forms that the audit does not know, and dropped nothing: {}",
+                forms.join(", ")
+            )
+        })
     }
 }
 
@@ -530,7 +549,6 @@ mod tests {
     use crate::lab::arch::Arch;
     use crate::lab::guest::protocol::{self, Report};
     use crate::lab::guest::run::End;
-    use std::collections::BTreeMap;
 
     #[test]
     fn what_babelfish_met_is_read_and_too_little_is_not_right() {
@@ -657,6 +675,22 @@ mod tests {
         assert_eq!(memory_dir(shm.path(), 0, dir), shm.path());
         assert_eq!(memory_dir(shm.path(), free * 2 + 1_024, dir), dir);
         assert_eq!(memory_dir(&shm.path().join("none"), 0, dir), dir);
+    }
+
+    #[test]
+    fn flushes_that_the_audit_does_not_know_are_listed() {
+        assert_eq!(Audit::default().unknown(), None);
+        let forms = [("0x0e080f94", 2), ("0x0e080fd4", 1)];
+        let audit = Audit {
+            unknown_flushes: forms.map(|(form, count)| (form.into(), count)).into(),
+            ..Audit::default()
+        };
+        let text = audit.unknown().unwrap();
+        assert!(text.starts_with("3 flushes "), "{text}");
+        assert!(
+            text.ends_with("0x0e080f94 (2 times), 0x0e080fd4 (1 times)"),
+            "{text}"
+        );
     }
 
     #[test]
