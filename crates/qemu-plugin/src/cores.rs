@@ -9,6 +9,8 @@ use translation::{Context, Member};
 #[derive(Debug, Default)]
 pub struct Core {
     pub mmu: Mmu,
+    /// The root of the last process: it stays while there is none.
+    pub ran: u64,
     /// The name of the current address space; a new one after [`Cores::renew`].
     pub space: u64,
     /// True from a change of root until user code runs: only then is the new process readable.

@@ -105,19 +105,21 @@ impl Drop {
         }
     }
 
+    /// It names an address of what begins here and covers this power of two.
+    pub(crate) fn meets(&self, vaddr: u64, shift: u32) -> bool {
+        self.range
+            .is_none_or(|(first, last)| vaddr <= last && first <= vaddr | ((1 << shift) - 1))
+    }
+
     fn takes(&self, key: &Key) -> bool {
         let tag = match key.tag {
             GLOBAL => self.global,
             own => self.tag.is_none_or(|tag| u32::from(tag) == own),
         };
-        let within = |key: &Key| {
-            self.range
-                .is_none_or(|(first, last)| key.vaddr <= last && first <= key.last())
-        };
         tag && match (key.is_table(), self.tables) {
             (true, Tables::All) => true,
             (true, Tables::Kept) => false,
-            _ => within(key),
+            _ => self.meets(key.vaddr, key.shift()),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! that come millions of times per second, [`Sink::instructions`] and [`Sink::access`], are plain
 //! calls; nothing is allocated for them.
 
+use crate::audit::Drop;
 use crate::code::Op;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,8 @@ pub struct Context {
     /// Whether translation is on (x86 CR0.PG, ARM SCTLR.M). Off: physical equals virtual.
     pub paging: bool,
     /// Physical address of the root table, low bits clear (x86 CR3 without PCID, ARM TTBR0). It is
-    /// also the name of the address space: one root, one address space.
+    /// also the name of the address space: one root, one address space. If it is `root_high`, no
+    /// process's tables are in use.
     pub root: u64,
     /// The second root of architectures that have one (ARM TTBR1), else 0.
     pub root_high: u64,
@@ -58,6 +60,16 @@ pub struct Context {
     pub dacr: u32,
     /// The rights of the code that runs.
     pub privilege: Privilege,
+}
+
+impl Context {
+    /// The root is a process's. ARM's kernels have none of its tables in use on their way from one
+    /// process to the next, because they cannot write root and tag together, and arm64's also while
+    /// software keeps user space from the kernel. The address space stays what it was: that is no
+    /// switch.
+    pub fn has_process(&self) -> bool {
+        self.root_high == 0 || self.root != self.root_high
+    }
 }
 
 /// Which translations are given up by an invalidation.
@@ -100,6 +112,9 @@ pub enum Invalidation {
         /// Its root, as in [`Context::root`].
         root: u64,
     },
+    /// What an instruction names by the tag that the hardware gives, [`Context::asid`] (ARM TLBI in
+    /// all its forms).
+    Exact(Drop),
     /// Every entry of every address space but the global ones (x86: CR3 written without PCID).
     AllButGlobal,
     /// Everything (x86: CR4.PGE toggled, ARM TLBIALL).
@@ -230,7 +245,8 @@ pub trait Sink {
     /// The handler of the innermost fault returns.
     fn fault_done(&mut self, core: usize);
 
-    /// `core` translates by `context` from now on. A changed root or tag is a context switch:
+    /// `core` translates by `context` from now on. A changed root or tag is a context switch, unless
+    /// the root is no process's ([`Context::has_process`]):
     /// counted, and it flushes the TLBs that the description calls `flushed_on_switch`. It is not
     /// an invalidation: whether the guest meant one (x86 CR3 written without PCID) the source
     /// says with [`Sink::invalidate`] or, to model a processor with PCID, does not say.

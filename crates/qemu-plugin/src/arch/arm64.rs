@@ -89,6 +89,10 @@ fn young(_: &dyn GuestMemory, step: &Step) -> Option<u64> {
 
 /// The bits of TTBR0 and TTBR1 that are the table's address; bit 0 is CnP, the upper 16 the ASID.
 const ROOT: u64 = 0x0000_ffff_ffff_fffe;
+/// Where Linux has a table without entries, before that of TTBR1 (`RESERVED_SWAPPER_OFFSET`). TTBR0 is
+/// set to it on the way from one process to the next, and by software that keeps user space from the
+/// kernel (`CONFIG_ARM64_SW_TTBR0_PAN`).
+const RESERVED: u64 = 0x1000;
 /// SCTLR_EL1.M: paging is on.
 const SCTLR_M: u64 = 1;
 /// TCR_EL1.A1: the ASID is TTBR1's, not TTBR0's.
@@ -114,7 +118,10 @@ static TCR: SystemRegister = SystemRegister {
 static TTBR0: SystemRegister = SystemRegister {
     name: "ttbr0_el1",
     write: |mmu, value| {
-        mmu.context.root = value & ROOT;
+        let (root, high) = (value & ROOT, mmu.context.root_high);
+        // Neither has entries of a process: [`Context::has_process`] knows the latter.
+        let reserved = high != 0 && root == high.wrapping_sub(RESERVED);
+        mmu.context.root = if reserved { high } else { root };
         if mmu.control & TCR_A1 == 0 {
             mmu.context.asid = (value >> 48) as u16;
         }
@@ -276,9 +283,14 @@ mod tests {
         let flush = |crm: u32, op: u32, value: u64| {
             let word = 0xd508_8002u32 | crm << 8 | op << 5;
             match WORDS.decode(&word.to_le_bytes()) {
-                Some(Op::Invalidate { scope, exact, .. }) => {
+                Some(Op::Invalidate {
+                    scope: Scope::Exact,
+                    reach,
+                    exact,
+                }) => {
+                    assert_eq!(reach, exact.reach);
                     let dropped = exact.drop(7, 0, |number| if number == 2 { value } else { 0 });
-                    (scope, exact.reach, dropped)
+                    (exact.reach, dropped)
                 }
                 other => panic!("{word:#x} is {other:?}"),
             }
@@ -293,25 +305,21 @@ mod tests {
         };
         let every = |drop| Drop { tag: None, ..drop };
         // The upper bits are the ASID. vmalle1, vae1, aside1, vaae1, vale1, vaale1
-        for (op, expected, model) in [
-            (0, Drop::ALL, Some(Scope::All)),
-            (1, above, None),
-            (2, Drop::tag(0x42), Some(Scope::AllButGlobal)),
-            (3, every(above), None),
-            (5, leaf, None),
-            (7, every(leaf), None),
+        for (op, expected) in [
+            (0, Drop::ALL),
+            (1, above),
+            (2, Drop::tag(0x42)),
+            (3, every(above)),
+            (5, leaf),
+            (7, every(leaf)),
         ] {
             for (crm, reach) in [(1, Machine), (3, Machine), (7, Core)] {
-                let (scope, found, dropped) = flush(crm, op, 0x0042_0000_0001_2345);
+                let (found, dropped) = flush(crm, op, 0x0042_0000_0001_2345);
                 assert_eq!((found, dropped), (reach, expected), "{crm} {op}");
-                match model {
-                    Some(model) => assert_eq!(scope, model),
-                    None => assert!(matches!(scope, Scope::PageAllSpaces(_))),
-                }
             }
         }
         // A kernel address, without its top byte.
-        let (_, _, kernel) = flush(3, 3, 0x0000_0fff_8000_1234);
+        let (_, kernel) = flush(3, 3, 0x0000_0fff_8000_1234);
         let page = 0xffff_f800_0123_4000;
         assert_eq!(kernel.range, Some((page, page)));
         // Ranges: three times 2^11 pages from page 0x12345 on.
@@ -319,12 +327,12 @@ mod tests {
         let range = Some((0x1234_5000, 0x1234_5000 + (3 << 11 << 12) - 1));
         for (op, expected) in [(1, above), (3, every(above)), (5, leaf), (7, every(leaf))] {
             for (crm, reach) in [(2, Machine), (5, Machine), (6, Core)] {
-                let (scope, found, dropped) = flush(crm, op, value);
+                let (found, dropped) = flush(crm, op, value);
                 let expected = Drop { range, ..expected };
-                assert_eq!((scope, found, dropped), (Scope::All, reach, expected));
+                assert_eq!((found, dropped), (reach, expected));
             }
         }
-        let (_, _, kernel) = flush(2, 3, 0x1f_ffff_fff0);
+        let (_, kernel) = flush(2, 3, 0x1f_ffff_fff0);
         let first = 0xffff_ffff_ffff_0000;
         assert_eq!(kernel.range, Some((first, first + 0x1fff)));
     }
@@ -399,6 +407,24 @@ mod tests {
         assert_eq!(write(&TCR, TCR_A1 | 16).levels, 4);
         assert_eq!(write(&TTBR0, 9 << 48 | 0x6000).asid, 7);
         assert_eq!(write(&TTBR1, 9 << 48 | 0x5000).asid, 9);
+    }
+
+    #[test]
+    fn the_table_without_entries_is_no_processs() {
+        let mut mmu = Mmu::default();
+        let mut write = |register: &SystemRegister, value| {
+            assert_eq!((register.write)(&mut mmu, value), None);
+            (mmu.context.has_process(), mmu.context.asid)
+        };
+        // While the kernel boots there is no TTBR1 yet.
+        assert_eq!(write(&TTBR0, 0xffff_ffff_f000), (true, 0));
+        write(&TCR, TCR_A1 | 16);
+        write(&TTBR1, 0x5000);
+        assert_eq!(write(&TTBR0, 0x9000), (true, 0));
+        // Linux's cpu_do_switch_mm: the table before TTBR1's, the ASID, the new root.
+        assert_eq!(write(&TTBR0, 0x4000), (false, 0));
+        assert_eq!(write(&TTBR1, 9 << 48 | 0x5000), (false, 9));
+        assert_eq!(write(&TTBR0, 0x7000 | 1), (true, 9));
     }
 
     #[test]

@@ -91,9 +91,6 @@ impl Words {
         })
     }
 
-    /// For the model, counts every invalidation as a broadcast, and that of one address space as that
-    /// of all: so it drops more than a processor must, and keeps nothing that a processor must drop.
-    /// It does not decode ranges.
     fn invalidation(&self, tlbi: Tlbi, register: u8) -> Op {
         let (shift, mask) = self.page;
         let page = Operand::Page {
@@ -103,12 +100,8 @@ impl Words {
         };
         let (shift, bits) = self.tag;
         Op::Invalidate {
-            scope: match (tlbi.pages, tlbi.tags) {
-                (Paged::One, _) => Scope::PageAllSpaces(page),
-                (Paged::All, Tagged::Named) => Scope::AllButGlobal,
-                _ => Scope::All,
-            },
-            reach: Reach::Machine,
+            scope: Scope::Exact,
+            reach: tlbi.reach,
             exact: Exact {
                 tags: match tlbi.tags {
                     Tagged::Every => Tags::Every,

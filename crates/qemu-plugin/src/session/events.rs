@@ -3,9 +3,12 @@
 
 use super::Session;
 use crate::arch::FaultEntry;
-use crate::arch::op::{Exact, Op, Operand, Reach, Scope, SystemRegister};
+use crate::arch::op::{Op, Operand, Reach, Scope, SystemRegister};
 use crate::block::{Event, Site};
 use crate::mark::Mark;
+use std::mem::replace;
+use std::ops::Range;
+use translation::audit::Drop;
 use translation::{Invalidation, Member, Privilege, Sink, abi};
 
 impl Session {
@@ -36,8 +39,10 @@ impl Session {
                 reach,
                 exact,
             }) => {
-                self.audit_invalidation(vcpu, &exact, site.next);
-                self.invalidate(vcpu, scope, reach, site.next);
+                let current = self.cores[vcpu].mmu.context.asid;
+                let drop = exact.drop(current, site.next, |number| self.general(number));
+                self.audit_invalidation(vcpu, exact.reach, drop);
+                self.invalidate(vcpu, scope, reach, drop, site.next);
             }
             Event::Op(Op::UnknownFlush(form)) => {
                 if let (true, Some(auditor)) = (self.active, &mut self.auditor) {
@@ -57,53 +62,50 @@ impl Session {
         }
     }
 
-    /// Drops entries. `next` is the address of the next instruction.
-    fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, next: u64) {
+    /// Drops entries; `exact` is what the manual says. `next` is the address of the next instruction.
+    fn invalidate(&mut self, vcpu: usize, scope: Scope, reach: Reach, exact: Drop, next: u64) {
         let address = |operand: Operand| operand.address(next, |number| self.general(number));
         let (what, page) = match scope {
             Scope::Page(operand) => {
                 let vaddr = address(operand);
                 (Invalidation::Page { vaddr }, Some(vaddr))
             }
-            Scope::PageAllSpaces(operand) => {
-                let vaddr = address(operand);
-                (Invalidation::PageAllSpaces { vaddr }, Some(vaddr))
+            Scope::Exact => {
+                let first = exact.range.map(|(first, _)| first);
+                (Invalidation::Exact(exact), first)
             }
-            Scope::AllButGlobal => (Invalidation::AllButGlobal, None),
             Scope::All => (Invalidation::All, None),
         };
         // Kernel code is at the same address in every space.
         let user = page.is_none_or(|vaddr| vaddr < self.arch.kernel);
+        match (scope, reach) {
+            _ if !user => {}
+            // It may name the tag of an address space that does not run.
+            (Scope::Exact, _) | (_, Reach::Machine) => self.cores.renew_all(),
+            (_, Reach::Core) => {
+                let root = self.cores[vcpu].mmu.context.root;
+                self.cores.renew(root);
+            }
+        }
+        for core in self.reached(vcpu, reach) {
+            self.send(|engine| engine.invalidate(core, what));
+        }
+    }
+
+    /// The cores that a flush of this core reaches.
+    pub fn reached(&self, vcpu: usize, reach: Reach) -> Range<usize> {
         match reach {
-            Reach::Core => {
-                if user {
-                    let root = self.cores[vcpu].mmu.context.root;
-                    self.cores.renew(root);
-                }
-                self.send(|engine| engine.invalidate(vcpu, what));
-            }
-            Reach::Machine => {
-                if user {
-                    self.cores.renew_all();
-                }
-                for core in 0..self.cores.count() {
-                    self.send(|engine| engine.invalidate(core, what));
-                }
-            }
+            Reach::Core => vcpu..vcpu + 1,
+            Reach::Machine => 0..self.cores.count(),
         }
     }
 
     /// Has the auditor drop what the manual says.
-    fn audit_invalidation(&mut self, vcpu: usize, exact: &Exact, next: u64) {
-        let current = self.cores[vcpu].mmu.context.asid;
-        let drop = exact.drop(current, next, |number| self.general(number));
+    fn audit_invalidation(&mut self, vcpu: usize, reach: Reach, drop: Drop) {
         let at = self.output.instructions;
+        let cores = self.reached(vcpu, reach);
         let (true, Some(auditor)) = (self.active, &mut self.auditor) else {
             return;
-        };
-        let cores = match exact.reach {
-            Reach::Core => vcpu..vcpu + 1,
-            Reach::Machine => 0..self.cores.count(),
         };
         for core in cores {
             auditor.invalidate(core, drop, "", at);
@@ -127,10 +129,12 @@ impl Session {
         if context.root_high != before.root_high {
             self.learn_kernel_root(vcpu);
         }
-        if context.root != before.root {
-            // Another process runs. Faults of the previous one end here for the model.
-            self.close_faults(vcpu);
-            self.cores[vcpu].ask = true;
+        if context.root != before.root && context.has_process() {
+            if replace(&mut self.cores[vcpu].ran, context.root) != context.root {
+                // Another process runs. Faults of the previous one end here for the model.
+                self.close_faults(vcpu);
+                self.cores[vcpu].ask = true;
+            }
             self.cores.enter(vcpu);
         }
         if context != before {

@@ -119,11 +119,7 @@ const DESCRIPTION: Arch = Arch {
         [1, from] => Some(Op::Write { to: &ROOT, from }),
         [6, from] => Some(Op::Write { to: &HIGH, from }),
         [2, register] => Some(Op::Invalidate {
-            scope: Scope::PageAllSpaces(Operand::Page {
-                register,
-                shift: 0,
-                mask: !0xfff,
-            }),
+            scope: Scope::Exact,
             reach: Reach::Machine,
             exact: Exact {
                 tags: Tags::Every,
@@ -294,6 +290,27 @@ fn an_invalidation_of_user_pages_on_every_core_renews_every_space() {
             .zip(after)
             .all(|(before, after)| *before != after)
     );
+}
+
+#[test]
+fn tables_of_no_process_end_no_fault_and_are_no_new_process() {
+    let (mut session, registers) = session();
+    let write = |session: &mut Session, root: u64| {
+        registers.general[0].set(root);
+        execute(session, 0, &[1, 0]);
+        (session.cores[0].ask, session.cores[0].faults.len())
+    };
+    session.cores[0].mmu.context.root_high = 0x7000;
+    assert_eq!(write(&mut session, 0x4000), (true, 0));
+    session.cores[0].ask = false;
+    session.cores[0].faults.push(0x8000);
+    assert_eq!(write(&mut session, 0x7000), (false, 1));
+    assert_eq!(write(&mut session, 0x4000), (false, 1));
+    assert_eq!(write(&mut session, 0x7000), (false, 1));
+    assert_eq!(write(&mut session, 0x6000), (true, 0));
+    // A flush for one core reaches that one.
+    assert_eq!(session.reached(1, Reach::Core), 1..2);
+    assert_eq!(session.reached(1, Reach::Machine), 0..2);
 }
 
 #[test]

@@ -210,6 +210,7 @@ fn core(model: &Model) -> Core {
         given: Counters::of_levels(levels),
         idle: 0,
         context: Context::default(),
+        ran: Context::default(),
         faults: 0,
         fault_instructions: 0,
         fault_ticks: 0,

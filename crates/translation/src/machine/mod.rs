@@ -104,6 +104,8 @@ struct Core {
     /// Ticks that were idle.
     idle: u64,
     context: Context,
+    /// The last context whose root was a process's, or as the next switch is told from it.
+    ran: Context,
     /// Faults being handled, and when the outermost began.
     faults: u32,
     fault_instructions: u64,

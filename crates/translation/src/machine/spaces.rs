@@ -2,6 +2,7 @@
 //! Address spaces and the processes behind them; what is dropped, and when.
 
 use super::{Bucket, Core, Machine, Space};
+use crate::audit::{self, Tables};
 use crate::description::Tag;
 use crate::entry::Entry;
 use crate::entry::attr;
@@ -71,14 +72,9 @@ impl<M: GuestMemory> Machine<M> {
     }
 
     pub(super) fn change_context(&mut self, core: usize, context: Context) {
-        let old = self.cores[core].context;
-        let switched = (old.root, old.root_high, old.asid, old.paging)
-            != (
-                context.root,
-                context.root_high,
-                context.asid,
-                context.paging,
-            );
+        let ran = self.cores[core].ran;
+        let now = (context.root, context.asid, context.paging);
+        let switched = context.has_process() && (ran.root, ran.asid, ran.paging) != now;
         if !switched {
             self.cores[core].context = context;
             self.renew(core);
@@ -97,6 +93,7 @@ impl<M: GuestMemory> Machine<M> {
         let waiting = std::mem::take(&mut self.spaces[usize::from(space)].faults);
         let this = &mut self.cores[core];
         this.context = context;
+        this.ran = context;
         this.space = space;
         this.faults = waiting;
         this.begin_fault_handling();
@@ -376,6 +373,14 @@ impl<M: GuestMemory> Machine<M> {
                     belongs.holds(entry, tag) && !(exact && belongs.shares(entry))
                 })
             }
+            Invalidation::Exact(what) => {
+                let dropped = self.drop_exact(core, &what);
+                if what.tables == Tables::Kept {
+                    self.cores[core].counters.invalidated += dropped;
+                    return;
+                }
+                dropped
+            }
             Invalidation::AllButGlobal => {
                 self.drop_entries(core, None, |_, entry, _| entry.attr & attr::GLOBAL == 0)
             }
@@ -412,6 +417,52 @@ impl<M: GuestMemory> Machine<M> {
         let (there, _) = self.relocate(core, vaddr);
         let dropped = self.drop_entries(core, Some((vaddr, there)), |_, _, _| true);
         self.cores[core].invalidated(dropped);
+    }
+
+    /// What an instruction names by the hardware's tag. A model that numbers the address spaces, or has
+    /// no tags, drops those of the address spaces that had this tag last.
+    fn drop_exact(&mut self, core: usize, what: &audit::Drop) -> u64 {
+        let mask = CONTEXT_MASK as u16;
+        let all = self.spaces.iter().enumerate();
+        let of_tag = all.filter(|(_, space)| what.tag == Some(space.asid));
+        let spaces: Vec<_> = of_tag
+            .map(|(number, _)| self.belongs(core, number as u16))
+            .collect();
+        let hardware = self.fixed.tag == Tag::Hardware;
+        let tagged = what.tag.filter(|_| hardware).map(|tag| tag & mask);
+        let shared = self.fixed.shared.clone();
+        // As in a flush of an address space: what others use too goes when the kernel says so.
+        let leaves = self.fixed.exact && what.range.is_none();
+        // Addresses behind the first level may be of another layout.
+        let moved = what.range.map_or(0, |(first, _)| {
+            self.relocate(core, first).0.wrapping_sub(first)
+        });
+        let behind = audit::Drop {
+            range: what
+                .range
+                .map(|(first, last)| (first.wrapping_add(moved), last.wrapping_add(moved))),
+            ..*what
+        };
+        let page = match (what.range, behind.range) {
+            (Some((here, last)), Some((there, _))) if here == last => Some((here, there)),
+            _ => None,
+        };
+        self.drop_entries(core, page, |level, entry, tag| {
+            let own = match (entry.attr & attr::GLOBAL != 0, what.tag) {
+                (true, _) => what.global,
+                (false, None) => true,
+                (false, Some(_)) => {
+                    let by_tag = !shared[level] && tagged == Some(tag);
+                    by_tag
+                        || spaces.iter().any(|belongs| {
+                            let belongs = &belongs[level];
+                            belongs.holds(entry, tag) && !(leaves && belongs.shares(entry))
+                        })
+                }
+            };
+            let what = if level == 0 { what } else { &behind };
+            own && what.meets(entry.page, entry.shift)
+        })
     }
 
     /// Drops what a mechanism says, after an event on `core`.

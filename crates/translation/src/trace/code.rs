@@ -13,6 +13,7 @@
 //! ```
 
 use super::TraceError;
+use crate::audit::{Drop, Tables};
 use crate::code::Op;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Member, Privilege, Segment};
 
@@ -220,6 +221,35 @@ pub fn put_context(out: &mut Vec<u8>, context: &Context) {
     }
 }
 
+/// The code of [`Invalidation::Exact`]. Only traces of ARM guests have it. A program that is older than
+/// this code refuses them.
+const EXACT: u8 = 8;
+
+/// The bits of [`Invalidation::Exact`] above its tag: it has a tag, has a range, takes global entries;
+/// then which entries that point to tables.
+mod exact {
+    use crate::audit::Tables;
+
+    pub const TAG: u32 = 1 << 16;
+    pub const RANGE: u32 = 1 << 17;
+    pub const GLOBAL: u32 = 1 << 18;
+    pub const TABLES_SHIFT: u32 = 19;
+    pub const TABLES: [Tables; 3] = [Tables::All, Tables::Above, Tables::Kept];
+}
+
+fn exact_bits(what: &Drop) -> u32 {
+    let tables = match what.tables {
+        Tables::All => 0,
+        Tables::Above => 1,
+        Tables::Kept => 2,
+    };
+    let flag = |on, bit| if on { bit } else { 0 };
+    tables << exact::TABLES_SHIFT
+        | what.tag.map_or(0, |tag| exact::TAG | u32::from(tag))
+        | flag(what.range.is_some(), exact::RANGE)
+        | flag(what.global, exact::GLOBAL)
+}
+
 /// Appends an invalidation.
 pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
     let (code, first, second) = match what {
@@ -233,10 +263,21 @@ pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
             (6, vaddr, u64::from(ccid) << 8 | u64::from(order))
         }
         Invalidation::Ccid { ccid } => (7, 0, u64::from(ccid)),
+        Invalidation::Exact(what) => {
+            let first = what.range.map_or(0, |(first, _)| first);
+            (EXACT, first, exact_bits(&what).into())
+        }
     };
     out.extend([tag::INVALIDATE, code]);
     put(out, first);
     put(out, second);
+    if let Invalidation::Exact(what) = what {
+        put(
+            out,
+            what.range
+                .map_or(0, |(first, last)| last.wrapping_sub(first)),
+        );
+    }
 }
 
 /// Appends a block of code.
@@ -494,7 +535,23 @@ impl<'a> Block<'a> {
             3 => Invalidation::AddressSpace { root: first },
             4 => Invalidation::AllButGlobal,
             5 => Invalidation::All,
+            EXACT => Invalidation::Exact(self.exact(first, second)?),
             _ => return Err(self.damaged("an invalidation is unknown")),
+        })
+    }
+
+    /// The rest of what an instruction names by the hardware's tag.
+    fn exact(&mut self, first: u64, bits: u32) -> Result<Drop, TraceError> {
+        let length: u64 = self.number()?;
+        let tables = exact::TABLES.get((bits >> exact::TABLES_SHIFT) as usize);
+        let Some(&tables) = tables else {
+            return Err(self.damaged("an invalidation is of no known form"));
+        };
+        Ok(Drop {
+            tag: (bits & exact::TAG != 0).then_some(bits as u16),
+            global: bits & exact::GLOBAL != 0,
+            range: (bits & exact::RANGE != 0).then_some((first, first.wrapping_add(length))),
+            tables,
         })
     }
 
@@ -543,6 +600,35 @@ impl<'a> Block<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_instruction_names_is_read_as_it_was_written() {
+        let page = Drop::page(0xffff, u64::MAX - 0xfff);
+        let wide = Drop {
+            tag: None,
+            range: Some((0x1000, 0x7f_ffff_ffff)),
+            tables: Tables::Kept,
+            ..page
+        };
+        let above = Drop {
+            tables: Tables::Above,
+            ..page
+        };
+        for what in [Drop::ALL, Drop::BUT_GLOBAL, Drop::tag(0), page, wide, above] {
+            let mut bytes = Vec::new();
+            put_invalidation(&mut bytes, Invalidation::Exact(what));
+            let mut block = Block::new(&bytes[1..], 0);
+            assert_eq!(block.invalidation().unwrap(), Invalidation::Exact(what));
+            assert_eq!(block.next, bytes.len() - 1);
+            bytes.pop();
+            assert!(Block::new(&bytes[1..], 0).invalidation().is_err());
+        }
+        let mut bytes = vec![EXACT];
+        put(&mut bytes, 0);
+        put(&mut bytes, 3 << exact::TABLES_SHIFT);
+        put(&mut bytes, 0);
+        assert!(Block::new(&bytes, 0).invalidation().is_err());
+    }
 
     /// Every length, at the end of a block and before it, alike.
     #[test]

@@ -12,6 +12,7 @@ use crate::sets::Turn::{self, Fifo, Lru, Plru, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use translation::Fault;
+use translation::audit::{Drop, Tables};
 use translation::{
     AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Member,
     Model, Op, Segment, Sink,
@@ -273,6 +274,8 @@ struct Naive {
     cores: Vec<NaiveCore>,
     /// Roots and cohorts by number of the address space.
     spaces: Vec<(u64, u32)>,
+    /// Their hardware tags, where they have run.
+    tags: BTreeMap<usize, u16>,
     /// Its segments, if they lie elsewhere than its cohort's.
     segments: BTreeMap<usize, Vec<Segment>>,
     mask_pages: BTreeMap<(u32, u64), MaskPage>,
@@ -328,6 +331,7 @@ impl Naive {
             memory,
             cores: (0..CORES).map(|_| core()).collect(),
             spaces: Vec::new(),
+            tags: BTreeMap::new(),
             segments: BTreeMap::new(),
             mask_pages: BTreeMap::new(),
         }
@@ -680,6 +684,33 @@ impl Naive {
         }
     }
 
+    /// What an instruction names by the hardware's tag.
+    fn drop_exact(&mut self, core: usize, what: &Drop) {
+        let named = |space: usize| {
+            what.tag
+                .is_none_or(|tag| self.tags.get(&space) == Some(&tag))
+        };
+        let spaces: Vec<_> = (0..self.spaces.len())
+            .filter(|&space| named(space))
+            .map(|space| Self::of_space(space, self.spaces[space].1))
+            .collect();
+        let this = &mut self.cores[core];
+        for level in &mut this.levels {
+            this.counters.invalidated += level.remove_if(|entry| {
+                let own = match entry.global {
+                    true => what.global,
+                    false => spaces.iter().any(|of_it| of_it(entry)),
+                };
+                let last = entry.page + (1 << entry.shift) - 1;
+                let range = what.range.unwrap_or((0, u64::MAX));
+                own && entry.page <= range.1 && range.0 <= last
+            });
+        }
+        if what.tables != Tables::Kept {
+            this.drop_walk_cache();
+        }
+    }
+
     fn drop_shared(&mut self, which: impl Fn(&Entry) -> bool) {
         for core in &mut self.cores {
             for level in &mut core.levels {
@@ -710,6 +741,7 @@ impl Sink for Naive {
 
     fn set_context(&mut self, core: usize, context: Context) {
         let space = self.space(context.root);
+        self.tags.insert(space, context.asid);
         let this = &mut self.cores[core];
         if this.space == space && this.began {
             return;
@@ -828,6 +860,7 @@ impl Sink for Naive {
                 let space = self.space(root);
                 self.drop(core, Self::of_space(space, self.spaces[space].1));
             }
+            Invalidation::Exact(what) => self.drop_exact(core, &what),
             Invalidation::AllButGlobal => self.drop(core, |entry| !entry.global),
             Invalidation::All => self.drop(core, |_| true),
             Invalidation::SharedPages { .. } | Invalidation::Ccid { .. } => {}
@@ -943,11 +976,12 @@ impl Both {
 }
 
 fn model(base: &str, shape: &Shape, fish: &str) -> Model {
-    let tag = if shape.tagless {
-        "none"
-    } else {
-        "address-space"
-    };
+    tagged("address-space", base, shape, fish)
+}
+
+/// The same with these tags, if it has any.
+fn tagged(tag: &str, base: &str, shape: &Shape, fish: &str) -> Model {
+    let tag = if shape.tagless { "none" } else { tag };
     let without: &[&str] = match shape.walk_cache {
         Some(_) => &[],
         None => &["walk_cache"],
@@ -965,13 +999,35 @@ const SPACES: usize = 5;
 /// A conventional machine: pages of both sizes, global ones, entries that go stale, and every kind of
 /// invalidation.
 fn conventional(shape: &'static Shape, seed: u64, steps: usize) -> Counters {
+    conventional_with(None, shape, seed, steps)
+}
+
+/// The same, with the hardware's tags if the model's are named: then instructions name entries by
+/// these, too.
+fn conventional_with(
+    tag: Option<&str>,
+    shape: &'static Shape,
+    seed: u64,
+    steps: usize,
+) -> Counters {
+    let model = tagged(tag.unwrap_or("address-space"), "baseline", shape, "");
     let memory = Shared::default();
     *memory.0.borrow_mut() = Os::new();
     let mut both = Both {
-        machine: Machine::new(&model("baseline", shape, ""), CORES, memory.clone()).unwrap(),
+        machine: Machine::new(&model, CORES, memory.clone()).unwrap(),
         naive: Naive::new(shape, Fish::No, 0, memory.clone()),
     };
     let roots: Vec<u64> = (0..SPACES).map(|_| memory.0.borrow_mut().table()).collect();
+    let context = |root: u64| {
+        let number = roots.iter().position(|&known| known == root);
+        let asid = number
+            .filter(|_| tag.is_some())
+            .map_or(0, |n| 11 + n as u16);
+        Context {
+            asid,
+            ..context(root)
+        }
+    };
     // Region 0 is global and the same for all, region 1 has small pages, region 2 large ones.
     let base = |region: u64| 0x7f80_0000_0000 + (region << 30);
     let mut frames = 0x1_0000_0000;
@@ -1031,6 +1087,19 @@ fn conventional(shape: &'static Shape, seed: u64, steps: usize) -> Counters {
             7 if dice.below(8) == 0 => both.invalidate(core, Invalidation::AllButGlobal),
             8 if dice.below(8) == 0 => both.invalidate(core, Invalidation::All),
             9 if dice.below(8) == 0 => both.retire(roots[dice.below(SPACES)]),
+            10..15 if tag.is_some() => {
+                // The last two tags are nobody's.
+                let of = (dice.below(3) > 0).then(|| (11 + dice.below(SPACES + 2)) as u16);
+                let length = [0, 0xfff, 0x4000, 0x40_0000][dice.below(4)];
+                let range = (dice.below(4) > 0).then_some((vaddr, vaddr + length));
+                let what = Drop {
+                    tag: of,
+                    global: range.is_some() || of.is_none(),
+                    range,
+                    tables: [Tables::All, Tables::Above, Tables::Kept][dice.below(3)],
+                };
+                both.invalidate(core, Invalidation::Exact(what));
+            }
             _ => {
                 let kind = [AccessKind::Fetch, AccessKind::Read, AccessKind::Write];
                 let kind = kind[dice.below(3)];
@@ -1266,6 +1335,17 @@ fn a_million_steps_of_a_conventional_machine_count_as_lists_do() {
         for size in 0..2 {
             assert!(sum.tlb[0][1][size].hits > 1000 && sum.tlb[1][0][size].hits > 1000);
             assert!(sum.tlb[1][1][size].global_hits > 0 || size == 1);
+        }
+    }
+}
+
+#[test]
+fn flushes_by_the_hardwares_tags_count_as_lists_do() {
+    for (tag, seed) in [("hardware", 17), ("address-space", 18)] {
+        let sum = conventional_with(Some(tag), &TABLE_I, seed, 100_000);
+        assert!(sum.invalidated > 10_000, "{tag}: {}", sum.invalidated);
+        for (_, shape) in &OTHERS {
+            conventional_with(Some(tag), shape, seed, 30_000);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::os::{GLOBAL, Os, RO, RW, context};
 use translation::Fault;
+use translation::audit::{Drop, Tables};
 use translation::{
     AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Sink, SparseMemory,
 };
@@ -301,6 +302,116 @@ fn invalidations_drop_what_they_name_and_no_more() {
     );
     fill(&mut machine);
     assert_eq!(machine.counters(0).walk.walks - before, 3);
+}
+
+#[test]
+fn a_flush_by_the_hardwares_tag_drops_what_it_names_and_no_more() {
+    let page = |number: u64| VADDR + number * 4096;
+    let range = |tag, first, last| Drop {
+        tag,
+        range: Some((page(first), page(last) + 0xfff)),
+        ..Drop::ALL
+    };
+    // The first address space has the tag 11, the second 12. The global page is nobody's.
+    let forms = [
+        (Drop::tag(11), 4),
+        (Drop::tag(12), 4),
+        (Drop::tag(9), 7),
+        (Drop::page(12, page(0)), 6),
+        (Drop::page(9, page(0)), 7),
+        (Drop::page(9, page(3)), 6),
+        (range(None, 1, 1), 5),
+        (range(Some(11), 1, 2), 5),
+        (range(Some(11), 2, 9), 5),
+        (range(Some(9), 0, 9), 6),
+        (range(None, 0, 3), 0),
+        (range(None, 4, 9), 7),
+        (Drop::BUT_GLOBAL, 1),
+        (Drop::ALL, 0),
+    ];
+    let (machine, roots) = machine("baseline", 2);
+    for tag in ["hardware", "address-space", "none"] {
+        let text = format!(
+            "name = \"x\"\nabout = \"\"\nsources = \"assumed: a test\"\nbase = \"baseline\"\ntag = {tag:?}\n"
+        );
+        let model = Model::parse("x", &text).unwrap();
+        for (what, left) in forms {
+            for tables in [Tables::All, Tables::Above, Tables::Kept] {
+                let mut machine = Machine::new(&model, 2, machine.memory().clone()).unwrap();
+                for core in 0..2 {
+                    for (root, asid) in roots.into_iter().zip(11..) {
+                        let own = Context {
+                            asid,
+                            ..context(root)
+                        };
+                        machine.set_context(core, own);
+                        (0..4).for_each(|page| touch(&mut machine, core, page));
+                    }
+                }
+                let held = |machine: &Machine<SparseMemory>, core: usize| {
+                    let census = &machine.census()[core];
+                    let level = census.tlb.iter().find(|tlb| tlb.level == 2);
+                    level.unwrap().entries
+                };
+                let before = [held(&machine, 0), held(&machine, 1)];
+                machine.invalidate(0, Invalidation::Exact(Drop { tables, ..what }));
+                if tag == "none" {
+                    // The switch has dropped the first one's.
+                    assert!(held(&machine, 0) <= left, "{what:?}");
+                } else {
+                    assert_eq!(before, [7, 7]);
+                    assert_eq!(held(&machine, 0), left, "{tag}: {what:?}");
+                }
+                // A form for one core is for no other.
+                assert_eq!(held(&machine, 1), before[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_of_no_process_are_no_switch() {
+    let (mut machine, roots) = machine("baseline", 1);
+    let run = |machine: &mut Machine<SparseMemory>, root: u64, asid: u16| {
+        machine.set_context(
+            0,
+            Context {
+                asid,
+                root_high: 0x5000,
+                ..context(root)
+            },
+        );
+        machine.counters(0).context_switches
+    };
+    machine.set_identity(
+        roots[0],
+        Identity {
+            process: 10,
+            cohort: 0,
+        },
+    );
+    assert_eq!(run(&mut machine, roots[0], 11), 1);
+    // GIVEN the kernel has no user space WHEN it comes back to the same one THEN nothing has changed.
+    assert_eq!(run(&mut machine, 0x5000, 11), 1);
+    assert_eq!(run(&mut machine, 0x5000, 0), 1);
+    assert_eq!(machine.process(0), 10);
+    assert_eq!(run(&mut machine, roots[0], 11), 1);
+    // WHEN it goes on to another THEN that is one switch, of three writes.
+    assert_eq!(run(&mut machine, 0x5000, 11), 1);
+    assert_eq!(run(&mut machine, 0x5000, 12), 1);
+    assert_eq!(run(&mut machine, roots[1], 12), 2);
+    assert_eq!(machine.process(0), 0);
+    // Another tag alone is a switch, another TTBR1 alone is not.
+    assert_eq!(run(&mut machine, roots[1], 13), 3);
+    machine.set_context(
+        0,
+        Context {
+            asid: 13,
+            root_high: 0x6000,
+            ..context(roots[1])
+        },
+    );
+    assert_eq!(machine.counters(0).context_switches, 3);
 }
 
 #[test]
