@@ -554,6 +554,11 @@ fn flush_words(flush: &Flush) -> String {
         None if flush.what.range.is_some() => text.push_str(" of all tags"),
         None => {}
     }
+    match flush.what.sizes {
+        Some((64.., _)) => text.push_str(" for pages of another granule"),
+        Some((size, _)) => text.push_str(&format!(" for pages of {} KB", 1u64 << (size - 10))),
+        None => {}
+    }
     if !flush.by.is_empty() {
         text.push_str(&format!(" by {}", flush.by));
     }

@@ -57,6 +57,9 @@ pub struct Drop {
     pub global: bool,
     /// Entries of pages that have an address from the first to the last of these; None: of all.
     pub range: Option<(u64, u64)>,
+    /// Entries of pages whose size, as a power of two, is from the first to the last of these, and on
+    /// the way to them: a hint that the kernel has given (ARM's TTL). None: of all sizes.
+    pub sizes: Option<(u32, u32)>,
     /// Which entries that point to tables.
     pub tables: Tables,
 }
@@ -78,6 +81,7 @@ impl Drop {
         tag: None,
         global: true,
         range: None,
+        sizes: None,
         tables: Tables::All,
     };
 
@@ -111,6 +115,17 @@ impl Drop {
             .is_none_or(|(first, last)| vaddr <= last && first <= vaddr | ((1 << shift) - 1))
     }
 
+    /// It names pages of this size.
+    pub(crate) fn is_of_size(&self, shift: u32) -> bool {
+        self.sizes
+            .is_none_or(|(first, last)| (first..=last).contains(&shift))
+    }
+
+    /// It names pages below an entry that points to a table and covers this power of two.
+    fn is_below(&self, shift: u32) -> bool {
+        self.sizes.is_none_or(|(_, last)| last < shift)
+    }
+
     fn takes(&self, key: &Key) -> bool {
         let tag = match key.tag {
             GLOBAL => self.global,
@@ -119,7 +134,10 @@ impl Drop {
         tag && match (key.is_table(), self.tables) {
             (true, Tables::All) => true,
             (true, Tables::Kept) => false,
-            _ => self.meets(key.vaddr, key.shift()),
+            (true, Tables::Above) => {
+                self.meets(key.vaddr, key.shift()) && self.is_below(key.shift())
+            }
+            (false, _) => self.meets(key.vaddr, key.shift()) && self.is_of_size(key.shift()),
         }
     }
 }
@@ -1876,6 +1894,41 @@ mod tests {
             group.fetch();
             group.audit.invalidate(0, flush);
             assert_eq!(group.audit.cores[0].entries.len(), left, "{flush:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_of_a_size_keeps_entries_of_others() {
+        // GIVEN entries of a page of 4 KB and of the tables above, for 2 MB, 1 GB and 512 GB
+        let hint = |first, last| Drop {
+            sizes: Some((first, last)),
+            tables: Tables::Above,
+            ..Drop::page(0, VADDR)
+        };
+        for (flush, left) in [
+            (hint(12, 20), 0),
+            // Nothing for 2 MB: the page and its table stay, those on the way to 2 MB go.
+            (hint(21, 29), 2),
+            (hint(30, 38), 3),
+            (hint(64, 64), 4),
+            (
+                Drop {
+                    tables: Tables::Kept,
+                    ..hint(12, 20)
+                },
+                3,
+            ),
+        ] {
+            let mut guest = Guest::new();
+            guest.touch(0, AccessKind::Read);
+            assert_eq!(guest.audit.cores[0].entries.len(), 4);
+            guest.audit.invalidate(0, flush);
+            let held = guest.audit.cores[0].entries.len();
+            assert_eq!(held, left, "{flush:?}");
+            // WHEN the page goes THEN a hint that was wrong has left it to be found.
+            guest.store(LEAF(), 0, 7);
+            let wrong = guest.judge().contains(&(0, VADDR, Wrong::Gone, false));
+            assert_eq!(wrong, flush.sizes != Some((12, 20)), "{flush:?}");
         }
     }
 

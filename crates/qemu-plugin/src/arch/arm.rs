@@ -219,6 +219,7 @@ const WORDS: Words = Words {
     condition: 0xf000_0000,
     page: (0, 0xffff_f000),
     tag: (0, 8),
+    hints: false,
     mark: from_a32,
 };
 

@@ -208,6 +208,7 @@ const WORDS: Words = Words {
     condition: 0,
     page: (12, 0x00ff_ffff_ffff_f000),
     tag: (48, 16),
+    hints: true,
     mark: from_a64,
 };
 
@@ -335,6 +336,49 @@ mod tests {
         let (_, kernel) = flush(2, 3, 0x1f_ffff_fff0);
         let first = 0xffff_ffff_ffff_0000;
         assert_eq!(kernel.range, Some((first, first + 0x1fff)));
+    }
+
+    #[test]
+    fn a_hint_names_the_size_of_the_pages() {
+        let sizes = |word: u32, value: u64| match WORDS.decode(&word.to_le_bytes()) {
+            Some(Op::Invalidate { exact, .. }) => exact.drop(7, 0, |_| value).sizes,
+            other => panic!("{word:#x} is {other:?}"),
+        };
+        let (pages, large, huge) = (Some((12, 20)), Some((21, 29)), Some((30, 38)));
+        // Those of another granule: none is found.
+        let none = Some((64, 64));
+        // tlbi vae1is, vaae1, vale1os, each with x2: TTL is bits 47:44.
+        for word in [0xd508_8322u32, 0xd508_8762, 0xd508_81a2] {
+            for (ttl, expected) in [
+                (0b0000, None),
+                (0b0011, None),
+                (0b0100, None),
+                (0b0101, huge),
+                (0b0110, large),
+                (0b0111, pages),
+                (0b1011, none),
+                (0b1110, none),
+            ] {
+                let value = 0x42 << 48 | ttl << 44 | 0x1_2345;
+                assert_eq!(sizes(word, value), expected, "{word:#x} {ttl:#b}");
+            }
+        }
+        // tlbi rvae1is, rvaale1: TTL is bits 38:37, the granule bits 47:46. Bits 45:44 are the scale.
+        for word in [0xd508_8222u32, 0xd508_86e2] {
+            for (granule, ttl, expected) in [
+                (1, 0, None),
+                (1, 1, huge),
+                (1, 2, large),
+                (1, 3, pages),
+                (2, 0, none),
+                (3, 3, none),
+            ] {
+                let value = 0x42 << 48 | granule << 46 | 2 << 44 | ttl << 37 | 0x1_2345;
+                assert_eq!(sizes(word, value), expected, "{word:#x} {granule} {ttl}");
+            }
+        }
+        // All of an ASID: the bits are of no meaning.
+        assert_eq!(sizes(0xd508_8342, 0x42 << 48 | 0b0111 << 44), None);
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub enum Pages {
     All,
     /// The one at an address.
     At(Operand),
+    /// The same, if it is of the level that ARM's form in a register hints at.
+    Hinted { page: Operand, register: u8 },
     /// A range, which ARM's form in a register names: the first page, and how many.
     Range { register: u8 },
 }
@@ -89,18 +91,27 @@ impl Exact {
             } => Some((register(number) >> shift & ((1 << bits) - 1)) as u16),
             Tags::Every => None,
         };
-        let range = match self.pages {
-            Pages::All => None,
-            Pages::At(operand) => {
-                let vaddr = operand.address(next, &register);
-                Some((vaddr, vaddr))
+        let page = |operand: Operand| {
+            let vaddr = operand.address(next, &register);
+            Some((vaddr, vaddr))
+        };
+        let (range, sizes) = match self.pages {
+            Pages::All => (None, None),
+            Pages::At(operand) => (page(operand), None),
+            Pages::Hinted {
+                page: operand,
+                register: number,
+            } => (page(operand), hint(register(number))),
+            Pages::Range { register: number } => {
+                let value = register(number);
+                (Some(range(value)), hint_of_range(value))
             }
-            Pages::Range { register: number } => Some(range(register(number))),
         };
         Drop {
             tag,
             global: range.is_some() || tag.is_none(),
             range,
+            sizes,
             tables: self.tables,
         }
     }
@@ -112,6 +123,40 @@ fn range(value: u64) -> (u64, u64) {
     let first = ((value << 27) as i64 >> 15) as u64;
     let pages = ((value >> 39 & 31) + 1) << (5 * (value >> 44 & 3) + 1);
     (first, first.wrapping_add((pages << 12) - 1))
+}
+
+/// Which pages of the 4 KB granule have their entry in a table of a level; a contiguous run of them
+/// counts as they do.
+fn of_level(level: u64) -> Option<(u32, u32)> {
+    let shift = 12 + 9 * (3 - level as u32);
+    Some((shift, shift + 8))
+}
+
+/// The pages of another granule, which these tables do not have: none is as large as this.
+const NO_PAGES: Option<(u32, u32)> = Some((64, 64));
+
+/// Which pages ARM's TLBI of an address is about, by its hint TTL in bits 47:44 (Arm ARM, TLBI VAE1): in
+/// the upper two the granule, in the lower two the level of the page's entry. Without a granule it is
+/// about all, and so it is with level 0, where no page of 4 KB granule is.
+///
+/// A processor without FEAT_TTL ignores the hint. Its kernel must write 0 there, as Linux does: so the
+/// hint is heeded without a look at the processor.
+fn hint(value: u64) -> Option<(u32, u32)> {
+    match (value >> 46 & 3, value >> 44 & 3) {
+        (0, _) | (1, 0) => None,
+        (1, level) => of_level(level),
+        _ => NO_PAGES,
+    }
+}
+
+/// The same for a range, by TTL in bits 38:37 and the granule TG in bits 47:46. The reserved granule 0
+/// counts as 4 KB.
+fn hint_of_range(value: u64) -> Option<(u32, u32)> {
+    match (value >> 46 & 3, value >> 37 & 3) {
+        (2.., _) => NO_PAGES,
+        (_, 0) => None,
+        (_, level) => of_level(level),
+    }
 }
 
 /// On which cores an instruction drops entries.

@@ -70,6 +70,8 @@ pub struct Words {
     pub page: (u8, u64),
     /// Where a tag is in the register of a TLBI: at which bit, and how many bits.
     pub tag: (u8, u8),
+    /// The register of a TLBI by address has a hint at the level.
+    pub hints: bool,
     /// The code of a mark; None if the word is not one.
     pub mark: fn(u32) -> Option<u16>,
 }
@@ -113,6 +115,7 @@ impl Words {
                 },
                 pages: match tlbi.pages {
                     Paged::All => Pages::All,
+                    Paged::One if self.hints => Pages::Hinted { page, register },
                     Paged::One => Pages::At(page),
                     Paged::Range => Pages::Range { register },
                 },

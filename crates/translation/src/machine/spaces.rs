@@ -4,8 +4,7 @@
 use super::{Bucket, Core, Machine, Space};
 use crate::audit::{self, Tables};
 use crate::description::Tag;
-use crate::entry::Entry;
-use crate::entry::attr;
+use crate::entry::{Entry, SIZES_MAX, attr, size_class};
 use crate::event::{
     AccessKind, Context, Identity, Invalidation, Member, Privilege, SEGMENTS_MAX, Segment,
 };
@@ -447,6 +446,9 @@ impl<M: GuestMemory> Machine<M> {
             (Some((here, last)), Some((there, _))) if here == last => Some((here, there)),
             _ => None,
         };
+        // An entry may be a piece of a page.
+        let mut sizes = [0; SIZES_MAX];
+        sizes[..self.format.sizes().len()].copy_from_slice(self.format.sizes());
         self.drop_entries(core, page, |level, entry, tag| {
             let own = match (entry.attr & attr::GLOBAL != 0, what.tag) {
                 (true, _) => what.global,
@@ -462,6 +464,7 @@ impl<M: GuestMemory> Machine<M> {
             };
             let what = if level == 0 { what } else { &behind };
             own && what.meets(entry.page, entry.shift)
+                && what.is_of_size(sizes[size_class(entry.attr)])
         })
     }
 

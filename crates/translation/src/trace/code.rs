@@ -277,6 +277,8 @@ pub fn put_invalidation(out: &mut Vec<u8>, what: Invalidation) {
             what.range
                 .map_or(0, |(first, last)| last.wrapping_sub(first)),
         );
+        let (first, last) = what.sizes.unwrap_or_default();
+        put(out, u64::from(first) << 8 | u64::from(last));
     }
 }
 
@@ -543,6 +545,7 @@ impl<'a> Block<'a> {
     /// The rest of what an instruction names by the hardware's tag.
     fn exact(&mut self, first: u64, bits: u32) -> Result<Drop, TraceError> {
         let length: u64 = self.number()?;
+        let sizes: u32 = self.small()?;
         let tables = exact::TABLES.get((bits >> exact::TABLES_SHIFT) as usize);
         let Some(&tables) = tables else {
             return Err(self.damaged("an invalidation is of no known form"));
@@ -551,6 +554,8 @@ impl<'a> Block<'a> {
             tag: (bits & exact::TAG != 0).then_some(bits as u16),
             global: bits & exact::GLOBAL != 0,
             range: (bits & exact::RANGE != 0).then_some((first, first.wrapping_add(length))),
+            // No page has a size of 0.
+            sizes: (sizes != 0).then_some((sizes >> 8, sizes & 0xff)),
             tables,
         })
     }
@@ -614,7 +619,19 @@ mod tests {
             tables: Tables::Above,
             ..page
         };
-        for what in [Drop::ALL, Drop::BUT_GLOBAL, Drop::tag(0), page, wide, above] {
+        let sized = Drop {
+            sizes: Some((12, 20)),
+            ..page
+        };
+        for what in [
+            Drop::ALL,
+            Drop::BUT_GLOBAL,
+            Drop::tag(0),
+            page,
+            wide,
+            above,
+            sized,
+        ] {
             let mut bytes = Vec::new();
             put_invalidation(&mut bytes, Invalidation::Exact(what));
             let mut block = Block::new(&bytes[1..], 0);
@@ -626,6 +643,7 @@ mod tests {
         let mut bytes = vec![EXACT];
         put(&mut bytes, 0);
         put(&mut bytes, 3 << exact::TABLES_SHIFT);
+        put(&mut bytes, 0);
         put(&mut bytes, 0);
         assert!(Block::new(&bytes, 0).invalidation().is_err());
     }

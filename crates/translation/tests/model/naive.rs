@@ -703,7 +703,10 @@ impl Naive {
                 };
                 let last = entry.page + (1 << entry.shift) - 1;
                 let range = what.range.unwrap_or((0, u64::MAX));
-                own && entry.page <= range.1 && range.0 <= last
+                // Of a large page there may be pieces.
+                let size = [12, 21][entry.class];
+                let sized = what.sizes.is_none_or(|(a, b)| a <= size && size <= b);
+                own && sized && entry.page <= range.1 && range.0 <= last
             });
         }
         if what.tables != Tables::Kept {
@@ -1096,6 +1099,7 @@ fn conventional_with(
                     tag: of,
                     global: range.is_some() || of.is_none(),
                     range,
+                    sizes: [None, None, Some((12, 20)), Some((21, 29))][dice.below(4)],
                     tables: [Tables::All, Tables::Above, Tables::Kept][dice.below(3)],
                 };
                 both.invalidate(core, Invalidation::Exact(what));
