@@ -16,8 +16,9 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use translation::audit::{Audit, Drop, Missing, Noted, Wrong, rights};
+use translation::audit::{Audit, Missing, Noted, Wrong, rights};
 use translation::format::Format;
+use translation::tlbi::Drop;
 use translation::{AccessKind, Context};
 
 /// Instructions after which a change counts as finished though its task has not been seen to return:

@@ -5,8 +5,8 @@
 //! that come millions of times per second, [`Sink::instructions`] and [`Sink::access`], are plain
 //! calls; nothing is allocated for them.
 
-use crate::audit::Drop;
 use crate::code::Op;
+use crate::tlbi::Drop;
 use serde::{Deserialize, Serialize};
 
 /// The purpose of an access. Fetches use the instruction side of TLBs and caches.

@@ -54,6 +54,7 @@ pub mod sources;
 pub(crate) mod tally;
 pub mod time;
 pub(crate) mod tlb;
+pub mod tlbi;
 pub mod trace;
 pub mod violation;
 

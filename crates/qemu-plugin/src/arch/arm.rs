@@ -276,7 +276,7 @@ mod tests {
     use super::super::tests::compare;
     use super::*;
     use translation::SparseMemory;
-    use translation::audit::{Drop, Tables};
+    use translation::tlbi::{Drop, Tables};
 
     #[test]
     fn instructions_are_found_by_their_bits() {

@@ -14,7 +14,8 @@ mod x86;
 
 use crate::ram::{Layout, Ram};
 use op::{Mmu, Op, SystemRegister};
-use translation::audit::{Drop, Habits};
+use translation::audit::Habits;
+use translation::tlbi::Drop;
 use translation::{AccessKind, Context};
 
 /// An architecture and the machine of it that QEMU emulates.

@@ -4,7 +4,7 @@
 //! They are found once, when QEMU translates a block, and their operands are read when they are
 //! executed. So no system register is read at an access.
 
-use translation::audit::{Drop, Tables};
+use translation::tlbi::{Drop, Tables};
 use translation::{Context, Invalidation};
 
 /// The state that a core translates by.

@@ -2,7 +2,7 @@
 //! Decodes instructions of 32 bits by tables.
 
 use super::op::{Exact, Op, Operand, Pages, Reach, Scope, SystemRegister, Tags};
-use translation::audit::Tables;
+use translation::tlbi::Tables;
 
 /// A watched instruction: it is this one if `word & mask == value`.
 pub struct Word {

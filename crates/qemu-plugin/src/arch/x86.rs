@@ -6,7 +6,8 @@ use super::{Arch, Cpu, FaultEntry, Flushes, Linux, UserMode, Walk};
 use crate::mark::CODES;
 use crate::ram::{Layout, Ram};
 use std::mem::replace;
-use translation::audit::{Drop, Habits, Tables};
+use translation::audit::Habits;
+use translation::tlbi::{Drop, Tables};
 use translation::{AccessKind, Context, GuestMemory, Invalidation};
 
 /// With QEMU's machine `microvm`.

@@ -8,7 +8,7 @@ use crate::block::{Event, Site};
 use crate::mark::Mark;
 use std::mem::replace;
 use std::ops::Range;
-use translation::audit::Drop;
+use translation::tlbi::Drop;
 use translation::{Invalidation, Member, Privilege, Sink, abi};
 
 impl Session {

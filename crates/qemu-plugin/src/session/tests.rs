@@ -9,8 +9,9 @@ use crate::ram::Layout;
 use crate::regions::Counting;
 use std::cell::Cell;
 use std::rc::Rc;
-use translation::audit::{Drop, Habits, Tables};
+use translation::audit::Habits;
 use translation::format::Format;
+use translation::tlbi::{Drop, Tables};
 use translation::{Context, Member, abi};
 
 static ROOT: SystemRegister = SystemRegister {

@@ -2,7 +2,6 @@
 //! Address spaces and the processes behind them; what is dropped, and when.
 
 use super::{Bucket, Core, Machine, Space};
-use crate::audit::{self, Tables};
 use crate::description::Tag;
 use crate::entry::{Entry, SIZES_MAX, attr, size_class};
 use crate::event::{
@@ -12,6 +11,7 @@ use crate::levels::Levels;
 use crate::memory::GuestMemory;
 use crate::tlb::CONTEXT_MASK;
 use crate::tlb::mechanism::{Drop, Event};
+use crate::tlbi::{self, Tables};
 
 /// Numbers of address spaces: as many as tags of 12 bits.
 const SPACES_MAX: usize = 1 << 12;
@@ -420,7 +420,7 @@ impl<M: GuestMemory> Machine<M> {
 
     /// What an instruction names by the hardware's tag. A model that numbers the address spaces, or has
     /// no tags, drops those of the address spaces that had this tag last.
-    fn drop_exact(&mut self, core: usize, what: &audit::Drop) -> u64 {
+    fn drop_exact(&mut self, core: usize, what: &tlbi::Drop) -> u64 {
         let mask = CONTEXT_MASK as u16;
         let all = self.spaces.iter().enumerate();
         let of_tag = all.filter(|(_, space)| what.tag == Some(space.asid));
@@ -436,7 +436,7 @@ impl<M: GuestMemory> Machine<M> {
         let moved = what.range.map_or(0, |(first, _)| {
             self.relocate(core, first).0.wrapping_sub(first)
         });
-        let behind = audit::Drop {
+        let behind = tlbi::Drop {
             range: what
                 .range
                 .map(|(first, last)| (first.wrapping_add(moved), last.wrapping_add(moved))),

@@ -13,9 +13,9 @@
 //! ```
 
 use super::TraceError;
-use crate::audit::{Drop, Tables};
 use crate::code::Op;
 use crate::event::{AccessKind, Context, Identity, Invalidation, Mark, Member, Privilege, Segment};
+use crate::tlbi::{Drop, Tables};
 
 /// First bytes of the events that are neither access nor a few instructions.
 pub mod tag {
@@ -228,7 +228,7 @@ const EXACT: u8 = 8;
 /// The bits of [`Invalidation::Exact`] above its tag: it has a tag, has a range, takes global entries;
 /// then which entries that point to tables.
 mod exact {
-    use crate::audit::Tables;
+    use crate::tlbi::Tables;
 
     pub const TAG: u32 = 1 << 16;
     pub const RANGE: u32 = 1 << 17;

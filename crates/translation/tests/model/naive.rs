@@ -12,7 +12,7 @@ use crate::sets::Turn::{self, Fifo, Lru, Plru, Random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use translation::Fault;
-use translation::audit::{Drop, Tables};
+use translation::tlbi::{Drop, Tables};
 use translation::{
     AccessKind, Context, Counters, GuestMemory, Identity, Invalidation, Machine, Mark, Member,
     Model, Op, Segment, Sink,

@@ -3,7 +3,7 @@
 
 use crate::os::{GLOBAL, Os, RO, RW, context};
 use translation::Fault;
-use translation::audit::{Drop, Tables};
+use translation::tlbi::{Drop, Tables};
 use translation::{
     AccessKind, Context, Identity, Invalidation, Machine, Mark, Model, Sink, SparseMemory,
 };
