@@ -433,6 +433,30 @@ pub mod tests {
     }
 
     #[test]
+    fn a_part_is_in_no_form_before_its_series() {
+        let part = |part: &str| format!("{PLAN}\n[[part]]\nfile = \"mm/cohort/core.c\"\n{part}");
+        let read = |text: String| {
+            let (dir, lab) = lab(&text);
+            let plan = Plan::read(&lab)?;
+            let text = plan.series[0].patches[0].early[0].content(&lab.path("kernel/overlay"));
+            drop(dir);
+            text
+        };
+        let own = "series = \"second\"\nedit = [{ from = \"core\", to = \"CORE\" }]";
+        assert_eq!(read(part(own)).unwrap(), "CORE\n");
+        let mistake = |text: &str| format!("{:#}", read(part(text)).unwrap_err());
+        assert!(mistake("series = \"none\"").contains("is of no series: none"));
+        assert!(mistake("series = \"second\"\nwithout = [\"x\"]").contains("no line begins so"));
+        let doc = part("series = \"second\"")
+            .replace("mm/cohort/core.c\"\nseries", "mm/doc.rst\"\nseries");
+        let error = format!("{:#}", read(doc).unwrap_err());
+        assert!(
+            error.contains("second does not touch mm/doc.rst"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_document_can_lack_sections_items_and_paragraphs() {
         let text =
             "A\n=\n\nOne.\nTwo.\n\nBee\n===\n\n* x\n  y\n* z\n\nC\n=\n\nrow  1\nrow  2\nend\n";
