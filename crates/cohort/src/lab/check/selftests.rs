@@ -107,12 +107,13 @@ pub fn test(lab: &Lab, arch: Arch, config: Config, how: &How) -> Result<Tally> {
     if config == Config::Pristine {
         bail!("a pristine kernel has nothing to test: use --config debug or bench");
     }
+    how.watch.check(arch)?;
     let filter = how.filter.as_deref();
     if how.tlb_group && !build::sets_option(lab, arch, config, TLB_GROUP)? {
         bail!("the {arch} kernel has no {TLB_GROUP}: its processes cannot share TLB entries");
     }
     let kernel = build::build_for(lab, arch, config)?;
-    let plugin = how.watch.plugin(arch, &kernel.symbols)?;
+    let plugin = how.watch.plugin(&kernel.symbols)?;
     let mut selftests = programs::selftests(lab, arch, config)?;
     if build::has_option(lab, arch, config, KUNIT)? {
         selftests.insert(0, programs::kunit(lab, arch)?);

@@ -157,11 +157,12 @@ pub fn fuzz(lab: &Lab, options: &Options) -> Result<bool> {
     if !arch.fuzzes {
         bail!("the fuzzer needs pages of 4 KB: those of {arch} have another size");
     }
+    options.watch.check(arch)?;
     let replay = options.replay.as_deref().map(read_script).transpose()?;
     let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
     let symbols = kernel.as_ref().map_or(&image, |kernel| &kernel.symbols);
     let bench = Bench {
-        plugin: options.watch.plugin(arch, symbols)?,
+        plugin: options.watch.plugin(symbols)?,
         lab,
         options,
         machine: Machine::of(arch)?,

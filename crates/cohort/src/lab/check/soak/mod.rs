@@ -140,6 +140,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     if options.config == Config::Pristine {
         bail!("a pristine kernel shares nothing: use --config debug or bench");
     }
+    options.watch.check(options.arch)?;
     let mut load = load::load(lab)?;
     if let Some(word) = &options.filter {
         let names: Vec<String> = load.phases.iter().map(|it| it.name.clone()).collect();
@@ -157,7 +158,7 @@ pub fn soak(lab: &Lab, options: &Options) -> Result<Tally> {
     let (image, kernel) = build::image_for(lab, arch, options.config, options.kernel.as_deref())?;
     let steps = steps(&load, &plan);
     let symbols = kernel.as_ref().map_or(&image, |kernel| &kernel.symbols);
-    let plugin = options.watch.plugin(arch, symbols)?;
+    let plugin = options.watch.plugin(symbols)?;
     let name = format!("{}soak", arch.mark());
     let mut outcome = Spec {
         name: name.clone(),
